@@ -1,0 +1,41 @@
+# `make demo` and `make test` work from a fresh clone: each sets up its own environment first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint bench clean
+
+help:
+	@echo "make demo    run all methods on the paper's least-squares problem (about 15 s)"
+	@echo "make test    lint, types, tests and doctests"
+	@echo "make bench   measure speed and memory against plain NumPy (a few minutes)"
+	@echo "make clean   remove the environment and all that was generated"
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "pdmm needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { apt-get update -q && apt-get install -q -y python3-venv \
+		&& $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,dev]'
+	@touch $(READY)
+
+demo: setup
+	$(BIN)/pdmm demo --out out
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

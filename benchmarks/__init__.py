@@ -1,0 +1,1 @@
+"""Speed and memory, measured against plain NumPy in the same process."""

@@ -1,0 +1,79 @@
+"""All clients in this process: blocks of them in cache, on all cores."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.methods.base import Method
+from pdmm.problems.base import Floats, Problem, Tally
+from pdmm.threads import Threads
+
+
+class Outcome(NamedTuple):
+    """What the server learns from a round, and what the round cost."""
+
+    mean: Any
+    share: float
+    tally: Tally
+    bad_client: int | None
+
+
+class Local:
+    """Runs a method's clients, block by block. It knows nothing of the mathematics."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: Method,
+        x0: Floats,
+        weights: npt.NDArray[np.float64],
+        rounds: int,
+        threads: Threads,
+    ) -> None:
+        self.method, self.weights, self.threads = method, weights, threads
+        self.source = problem.prepare(rounds, method.steps, method.exact, threads)
+        self.blocks = problem.blocks()
+        self.dtype = problem.dtype
+        self.memory = method.client_start(np.repeat(x0[None], problem.clients, axis=0))
+        self.cursor = np.zeros(problem.clients, dtype=np.int64)
+
+    def round(self, message: Any) -> Outcome:
+        """Send the message to every client, and average what they upload."""
+        kind = type(message)
+        delivered = kind(*(np.asarray(field, dtype=self.dtype) for field in message))
+        parts = list(self.threads.map(lambda block: self._work(delivered, block), self.blocks))
+        self.cursor += self.method.steps
+        weight = float(self.weights.sum())
+        upload = parts[0][0]
+        sums = (sum(fields) for fields in zip(*(part[0] for part in parts), strict=True))
+        tallies = [part[1] for part in parts]
+        return Outcome(
+            mean=type(upload)(*(total / weight for total in sums)),
+            share=1.0,
+            tally=Tally(
+                gradients=sum(t.gradients for t in tallies),
+                values=sum(t.values for t in tallies),
+                exact=sum(t.exact for t in tallies),
+                error=max(t.error for t in tallies),
+            ),
+            bad_client=next((part[2] for part in parts if part[2] is not None), None),
+        )
+
+    def _work(self, message: Any, block: slice) -> tuple[Any, Tally, int | None]:
+        """One block's round: its weighted sum of uploads (float64), its tally, a bad client."""
+        method, memory = self.method, self.memory
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen below
+            f = self.source.at(block, self.cursor[block])
+            mine = method.receive(message, type(memory)(*(field[block] for field in memory)))
+            upload, draft = method.client(message, mine, f, method.steps)
+            for field, new in zip(memory, method.accept(mine, draft, upload), strict=True):
+                field[block] = new
+            w = self.weights[block]
+            sums = type(upload)(*(w @ field.astype(np.float64) for field in upload))
+        bad = None
+        if not all(np.isfinite(field).all() for field in sums):
+            rows = [~np.isfinite(field).all(axis=1) for field in upload]
+            found = np.flatnonzero(np.any(rows, axis=0))
+            bad = block.start + int(found[0] if len(found) else 0)
+        return sums, f.tally, bad

@@ -1,0 +1,23 @@
+"""The mathematics: one file a method, the PDMM family sharing one core."""
+
+from pdmm.methods.agpdmm import AGPDMM
+from pdmm.methods.base import Method
+from pdmm.methods.fedavg import FedAvg
+from pdmm.methods.fedsplit import FedSplit
+from pdmm.methods.gpdmm import GPDMM
+from pdmm.methods.gradient_descent import GradientDescent
+from pdmm.methods.inexact_fedsplit import InexactFedSplit
+from pdmm.methods.pdmm import PDMM
+from pdmm.methods.scaffold import Scaffold
+
+__all__ = [
+    "AGPDMM",
+    "GPDMM",
+    "PDMM",
+    "FedAvg",
+    "FedSplit",
+    "GradientDescent",
+    "InexactFedSplit",
+    "Method",
+    "Scaffold",
+]

@@ -1,0 +1,138 @@
+"""What a server-client method is, and what it asks of a client.
+
+A method is a few pure functions and two pieces of state. It never sees how many clients
+there are, where they run or what a link does to a message: that is an engine's business.
+It only adds, scales and calls the client's oracle, so the same code runs on one client's
+vector of shape ``(d,)``, on a block of clients of shape ``(b, d)``, and on any array
+library whose arrays add and scale.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+
+from pdmm.checks import positive, whole
+
+Array: TypeAlias = Any  # NumPy, PyTorch or JAX: methods only add and scale
+Prox: TypeAlias = Callable[[Array, float], Array]  # prox(v, t): prox of t h / (total weight) at v
+
+
+class Oracle(Protocol):
+    """What a method may ask of a client, or of a block of clients at once."""
+
+    def gradient(self, x: Array) -> Array:
+        """Gradient of f_i at x."""
+
+    def steps(
+        self,
+        start: Array,
+        *,
+        step: float,
+        count: int,
+        shift: Array | None = None,
+        anchor: Array | None = None,
+        rho: float = 0.0,
+        average: bool = False,
+    ) -> tuple[Array, Array]:
+        """Take ``count`` gradient steps on f_i(x) + shift·x + rho/2 ‖x - anchor‖².
+
+        Returns:
+            The last iterate, and the mean of the ``count`` iterates after the start
+            (the last iterate again unless ``average`` is asked for).
+        """
+
+    def prox(self, anchor: Array, rho: float, start: Array) -> Array:
+        """Minimise f_i(x) + rho/2 ‖x - anchor‖², warm-started at ``start``."""
+
+
+class Nothing(NamedTuple):
+    """The empty state: nothing to remember, or nothing to keep from a draft."""
+
+
+class Method(ABC):
+    """A federated method: pure functions from state and messages to state and messages.
+
+    Server, Memory, Message, Upload and Draft are NamedTuples of arrays. Memory, Upload and
+    Draft have one row per client; Server and Message have none.
+    """
+
+    paper_vectors: ClassVar[tuple[int, int]]
+    """Vectors per client and round as the paper counts them: (down, up)."""
+
+    vectors_up: ClassVar[int] = 1
+    """Vectors per client and round that go up as this library sends them."""
+
+    no_regulariser: ClassVar[str] = ""
+    """Why this method has no exact form with a regulariser, where it has none."""
+
+    exact: ClassVar[bool] = False
+    """Whether a client minimises exactly instead of taking gradient steps."""
+
+    def settle(self, **values: float) -> None:
+        """Store checked parameters as plain Python numbers, in a frozen dataclass."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Gradient steps that a client takes in a round (0: it minimises exactly)."""
+
+    @abstractmethod
+    def server_start(self, x0: Array, prox: Prox) -> Any:
+        """The server's first state."""
+
+    @abstractmethod
+    def client_start(self, x0: Array) -> Any:
+        """A client's first memory: x0 is (d,) for one client, (b, d) for a block."""
+
+    @abstractmethod
+    def broadcast(self, server: Any) -> Any:
+        """What the server sends, the same to every client; its field ``x`` is the result."""
+
+    def receive(self, message: Any, memory: Any) -> Any:
+        """What a client's memory becomes when the message has arrived."""
+        return memory
+
+    @abstractmethod
+    def client(self, message: Any, memory: Any, f: Oracle, steps: int) -> tuple[Any, Any]:
+        """A client's work in one round: (Upload, Draft). Commits nothing."""
+
+    def accept(self, memory: Any, draft: Any, delivered: Any) -> Any:
+        """What a client's memory becomes once its upload is known to have arrived.
+
+        Args:
+            memory: the memory that ``client`` was given.
+            draft: what ``client`` returned beside the upload.
+            delivered: the upload as it arrived (rounded, if the link rounds).
+        """
+        return memory
+
+    @abstractmethod
+    def server(self, server: Any, mean: Any, share: float, prox: Prox) -> Any:
+        """The server's next state.
+
+        Args:
+            server: its state.
+            mean: the weighted mean of the uploads that arrived.
+            share: weight of those that arrived / weight of all clients.
+            prox: the regulariser's prox, or the identity.
+        """
+
+
+class GradientSteps(Method):
+    """A method whose clients take ``local_steps`` gradient steps of ``step_size`` a round."""
+
+    step_size: float
+    local_steps: int
+
+    @property
+    def steps(self) -> int:
+        return self.local_steps
+
+    def check_steps(self) -> None:
+        """Refuse a step size that is not positive, and fewer than one local step."""
+        self.settle(
+            step_size=positive("step_size", self.step_size),
+            local_steps=whole("local_steps", self.local_steps, at_least=1),
+        )

@@ -1,0 +1,133 @@
+"""The PDMM family: one core for PDMM, FedSplit, Inexact FedSplit, GPDMM and AGPDMM.
+
+With z_i what client i last uploaded, every member of the family is::
+
+    a_i  = 2 x_s - z_i                           the anchor, x_s - lam_{s|i}/rho
+    x_i  ~ argmin f_i(x) + rho/2 ‖x - a_i‖²      exactly, or by gradient steps
+    z_i' = z_i + relaxation (2 x_i - a_i - z_i)  at relaxation 1: x_i - lam_{i|s}/rho
+    x_s  = prox of h/(rho sum_i w_i) at the weighted mean of the z_i'
+
+and the members differ only in how x_i is found, in :meth:`Family.local`.
+
+The client uploads the change dz_i = z_i' - z_i = 2 relaxation (x_i - x_s) and the server
+keeps the running mean of the z_i: one vector each way, O(d) memory at the server, and a
+client that is absent or whose upload is lost contributes exactly nothing.
+"""
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+from pdmm.checks import number, positive
+from pdmm.methods.base import Array, GradientSteps, Method, Nothing, Oracle, Prox
+
+
+class Server(NamedTuple):
+    """The server's state: the weighted mean of the z_i, and x_s."""
+
+    z: Array
+    x: Array
+
+
+class Message(NamedTuple):
+    """What the server broadcasts: x_s."""
+
+    x: Array
+
+
+class Memory(NamedTuple):
+    """What a client remembers: z_i, the sum of all that it uploaded."""
+
+    z: Array
+
+
+class Upload(NamedTuple):
+    """What a client sends: the change of z_i."""
+
+    dz: Array
+
+
+class Family(Method):
+    """The common core; a member of the family adds :meth:`local` and :attr:`penalty`."""
+
+    relaxation: float
+
+    @property
+    @abstractmethod
+    def penalty(self) -> float:
+        """The rho in use."""
+
+    @abstractmethod
+    def local(
+        self, f: Oracle, x_s: Array, anchor: Array, memory: Any, steps: int
+    ) -> tuple[Array, Any]:
+        """What stands for x_i, and the draft to keep once the upload has arrived."""
+
+    def check_relaxation(self) -> None:
+        """Refuse a relaxation outside (0, 1]."""
+        self.settle(relaxation=number("relaxation", self.relaxation))
+        if not 0 < self.relaxation <= 1:
+            raise ValueError(
+                f"relaxation must be in (0, 1], got {self.relaxation!r}: 1 is PDMM, 0.5 is ADMM"
+            )
+
+    def server_start(self, x0: Array, prox: Prox) -> Server:
+        return Server(z=x0, x=prox(x0, 1 / self.penalty))
+
+    def client_start(self, x0: Array) -> Any:
+        return Memory(z=x0)
+
+    def broadcast(self, server: Server) -> Message:
+        return Message(x=server.x)
+
+    def client(self, message: Message, memory: Any, f: Oracle, steps: int) -> tuple[Upload, Any]:
+        x_s = message.x
+        anchor = 2 * x_s - memory.z  # = x_s - lam_{s|i}/rho, eq. server_update
+        x, draft = self.local(f, x_s, anchor, memory, steps)
+        dz = 2 * self.relaxation * (x - x_s)
+        # The client can move z only to a number that its precision holds. Sending just that
+        # change keeps the server's mean equal to the mean of the z_i, in float32 too.
+        return Upload(dz=(memory.z + dz) - memory.z), draft
+
+    def accept(self, memory: Any, draft: Any, delivered: Upload) -> Any:
+        return Memory(z=memory.z + delivered.dz)
+
+    def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
+        z = server.z + share * mean.dz
+        return Server(z=z, x=prox(z, 1 / self.penalty))  # eq. server_update
+
+
+class ExactFamily(Family):
+    """The members whose clients minimise exactly: PDMM and FedSplit."""
+
+    exact = True
+    paper_vectors = (1, 1)
+
+    @property
+    def steps(self) -> int:
+        return 0
+
+    def local(
+        self, f: Oracle, x_s: Array, anchor: Array, memory: Memory, steps: int
+    ) -> tuple[Array, Nothing]:
+        return f.prox(anchor, self.penalty, x_s), Nothing()  # eq. client_update
+
+
+class GradientFamily(GradientSteps, Family):
+    """GPDMM and AGPDMM: steps 1/(1/eta + rho), and rho = 1/(K eta) unless given."""
+
+    rho: float | None
+
+    def __post_init__(self) -> None:
+        self.check_steps()
+        if self.rho is not None:
+            self.settle(rho=positive("rho", self.rho))
+        self.check_relaxation()
+
+    @property
+    def penalty(self) -> float:
+        return 1 / (self.local_steps * self.step_size) if self.rho is None else self.rho
+
+    @property
+    def inner_step(self) -> float:
+        """The factor 1/(1/eta + rho) of Alg. 1 and 2, line 7."""
+        return 1 / (1 / self.step_size + self.penalty)

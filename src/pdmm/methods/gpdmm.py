@@ -1,0 +1,69 @@
+"""GPDMM (Alg. 1): gradient-based PDMM, each client going on from its own last iterate."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from pdmm.checks import one_of
+from pdmm.methods.base import Array, Oracle
+from pdmm.methods.family import GradientFamily, Upload
+
+
+class Memory(NamedTuple):
+    """What a client remembers: z_i, and its own last iterate x_i^{r-1,K}."""
+
+    z: Array
+    x: Array
+
+
+class Draft(NamedTuple):
+    """The client's last iterate of this round, x_i^{r,K}."""
+
+    x: Array
+
+
+@dataclass(frozen=True)
+class GPDMM(GradientFamily):
+    """Gradient-based PDMM: K gradient steps a round, from the client's own last iterate.
+
+    Args:
+        step_size: eta; at most 1/L.
+        local_steps: K, gradient steps per round.
+        rho: weight of the quadratic term; None means 1/(K eta), as in the paper.
+        iterate: which of the K iterates the dual is made of: ``"mean"`` (Alg. 1, for which
+            convergence is proven) or ``"last"`` (Remark 1, usually faster).
+        relaxation: 1 is PDMM, 0.5 is ADMM.
+
+    References:
+        Zhang, Niwa, Kleijn, Section IV-A, Algorithm 1, Theorems 1 and 2.
+    """
+
+    step_size: float
+    local_steps: int
+    rho: float | None = None
+    iterate: Literal["mean", "last"] = "mean"
+    relaxation: float = 1.0
+
+    paper_vectors = (1, 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("iterate", self.iterate, ("mean", "last"))
+
+    def client_start(self, x0: Array) -> Memory:
+        return Memory(z=x0, x=1 * x0)  # two arrays: no array is shared by two fields
+
+    def local(
+        self, f: Oracle, x_s: Array, anchor: Array, memory: Memory, steps: int
+    ) -> tuple[Array, Draft]:
+        last, mean = f.steps(
+            memory.x,  # Alg. 1, line 5
+            step=self.inner_step,  # Alg. 1, line 7
+            count=steps,
+            anchor=anchor,
+            rho=self.penalty,
+            average=self.iterate == "mean",
+        )
+        return (mean if self.iterate == "mean" else last), Draft(x=last)  # Alg. 1, line 9
+
+    def accept(self, memory: Memory, draft: Draft, delivered: Upload) -> Memory:
+        return Memory(z=memory.z + delivered.dz, x=draft.x)

@@ -1,0 +1,272 @@
+"""What a problem is: the clients' functions f_i, block by block."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.problems.exact import minimise
+from pdmm.threads import Threads
+
+Floats: TypeAlias = npt.NDArray[np.floating]
+Clients: TypeAlias = slice | npt.NDArray[np.integer]
+
+BLOCK_BYTES = 4 * 2**20  # what a block of clients may read a step: it should stay in cache
+FEWEST_BLOCKS = 4  # so that two or four threads are all busy
+
+
+@dataclass
+class Tally:
+    """What was asked of the clients of a block, summed over them."""
+
+    gradients: int = 0
+    values: int = 0
+    exact: int = 0
+    error: float = 0.0  # the largest relative residual of an exact step
+
+
+class Block(ABC):
+    """The functions of a block of b clients: arrays have a row a client, or none for all."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.tally = Tally()
+
+    @abstractmethod
+    def _gradient(self, x: Floats) -> Floats:
+        """Gradients (b, d) at x, which is (d,) or (b, d)."""
+
+    @abstractmethod
+    def value(self, x: Floats) -> Floats:
+        """Values (b,), in float64."""
+
+    def divergence(self, x: Floats, y: Floats) -> Floats:
+        """f_i(x) - f_i(y) - grad f_i(y)·(x - y), (b,), without cancellation."""
+        raise NotImplementedError
+
+    def gradient(self, x: Floats) -> Floats:
+        """Gradients (b, d) at x, counted."""
+        self.tally.gradients += self.size
+        return self._gradient(x)
+
+    def steps(
+        self,
+        start: Floats,
+        *,
+        step: float,
+        count: int,
+        shift: Floats | None = None,
+        anchor: Floats | None = None,
+        rho: float = 0.0,
+        average: bool = False,
+    ) -> tuple[Floats, Floats]:
+        """``count`` gradient steps on f_i(x) + shift·x + rho/2 ‖x - anchor‖²: (last, mean)."""
+        self.tally.gradients += count * self.size
+        return self._steps(start, step, count, _pull(shift, anchor, rho), rho, average)
+
+    def _steps(
+        self,
+        start: Floats,
+        step: float,
+        count: int,
+        pull: Floats | None,
+        rho: float,
+        average: bool,
+    ) -> tuple[Floats, Floats]:
+        return descend(self._gradient, start, step, count, pull, rho, average)
+
+    def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
+        """Minimise f_i(x) + rho/2 ‖x - anchor‖², client by client."""
+        self.tally.exact += self.size
+        rows = np.empty_like(anchor)
+        for i, a in enumerate(anchor):
+            solution = minimise(
+                self.smooth(i), a, rho, start if start.ndim == 1 else start[i], self.tolerance
+            )
+            rows[i] = solution.x
+            self.tally.gradients += solution.calls
+            self.tally.values += solution.calls
+            self.tally.error = max(self.tally.error, solution.error)
+        return rows
+
+    tolerance = 1e-10  # of an exact step: its residual, relative to the terms that cancel in it
+
+    def smooth(self, i: int) -> Callable[[npt.NDArray[np.float64]], tuple[float, Floats]]:
+        """The i-th client's function for a general solver: x -> (value, gradient), in float64."""
+        raise NotImplementedError
+
+
+def _pull(shift: Floats | None, anchor: Floats | None, rho: float) -> Floats | None:
+    """The part shift - rho anchor of the gradient that does not depend on x."""
+    if anchor is None or rho == 0:
+        return shift
+    return -rho * anchor if shift is None else shift - rho * anchor
+
+
+def descend(
+    gradient: Callable[[Floats], Floats],
+    start: Floats,
+    step: float,
+    count: int,
+    pull: Floats | None,
+    rho: float,
+    average: bool,
+) -> tuple[Floats, Floats]:
+    """Gradient steps x -= step (gradient(x) + rho x + pull), one after the other."""
+    x, total = start, None
+    for _ in range(count):
+        g = gradient(x)
+        if rho:
+            g += rho * x
+        if pull is not None:
+            g += pull
+        g *= -step
+        g += x
+        x = g
+        if average:
+            total = x.copy() if total is None else np.add(total, x, out=total)
+    return x, (x if total is None else total * (1 / count))
+
+
+class OneClient:
+    """One client's function on vectors of shape (d,): what a deployed client is given."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def gradient(self, x: Floats) -> Floats:
+        return np.asarray(self.block.gradient(x)[0])
+
+    def steps(
+        self,
+        start: Floats,
+        *,
+        step: float,
+        count: int,
+        shift: Floats | None = None,
+        anchor: Floats | None = None,
+        rho: float = 0.0,
+        average: bool = False,
+    ) -> tuple[Floats, Floats]:
+        last, mean = self.block.steps(
+            start, step=step, count=count, shift=shift, anchor=anchor, rho=rho, average=average
+        )
+        return last[0], mean[0]
+
+    def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
+        return np.asarray(self.block.prox(anchor[None], rho, start)[0])
+
+
+class Source(Protocol):
+    """Where an engine gets the clients' functions from, prepared for a run."""
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Block:
+        """The functions of some clients, whose mini-batches continue at ``cursor``."""
+
+
+class Total(ABC):
+    """F = sum_i w_i f_i, for history and certificates: no method sees it."""
+
+    calls = 1  # values that one evaluation asks of every client
+    accurate = True  # whether divergence is known without cancellation
+
+    @abstractmethod
+    def value(self, x: Floats) -> float:
+        """F(x)."""
+
+    @abstractmethod
+    def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        """Gradient of F at x."""
+
+    @abstractmethod
+    def divergence(self, x: Floats, y: Floats) -> float:
+        """F(x) - F(y) - grad F(y)·(x - y)."""
+
+    def minimiser(self, l2: float) -> npt.NDArray[np.float64] | None:
+        """A minimiser of F(x) + l2/2 ‖x‖², where a direct solve can find it."""
+        return None
+
+
+class SumOfBlocks(Total):
+    """F as a sum over blocks of clients: a pass over the data."""
+
+    def __init__(
+        self, problem: "Problem", weights: npt.NDArray[np.float64], threads: Threads
+    ) -> None:
+        self.problem, self.weights, self.threads = problem, weights, threads
+        self.accurate = problem.accurate
+
+    def _sum(self, part: Callable[[Block], Floats]) -> Any:
+        def weigh(block: slice) -> Any:
+            return self.weights[block] @ part(self.problem.at(block)).astype(np.float64)
+
+        return sum(self.threads.map(weigh, self.problem.blocks()))
+
+    def value(self, x: Floats) -> float:
+        return float(self._sum(lambda f: f.value(x)))
+
+    def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        return np.asarray(self._sum(lambda f: f.gradient(x)), dtype=np.float64)
+
+    def divergence(self, x: Floats, y: Floats) -> float:
+        return float(self._sum(lambda f: f.divergence(x, y)))
+
+
+class Problem(ABC):
+    """A sum of functions, one a client, whose data stay where they are."""
+
+    clients: int
+    """How many clients there are."""
+    dimension: int
+    """Length of x."""
+    dtype: np.dtype[Any]
+    """The run's dtype: that of the data."""
+    accurate: bool = True
+    """Whether its blocks know their divergence, for gaps without cancellation."""
+    parallel: bool = True
+    """Whether clients may be worked on in several threads at once."""
+    batches: bool = False
+    """Whether gradients are of mini-batches, in stored order."""
+
+    def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
+        """What a run of so many rounds and steps works on; a problem may factorise here."""
+        return self
+
+    @abstractmethod
+    def blocks(self) -> list[slice]:
+        """The clients in blocks that each stay in cache; they depend on the problem alone."""
+
+    @abstractmethod
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Block:
+        """The functions of some clients, whose mini-batches continue at ``cursor``."""
+
+    def client(self, i: int, cursor: int = 0) -> OneClient:
+        """Client i's function alone, on vectors of shape (d,)."""
+        return OneClient(self.at(slice(i, i + 1), np.array([cursor])))
+
+    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total:
+        """F = sum_i w_i f_i, with its minimiser if a direct solve can find it."""
+        return self.plain_total(weights, threads)
+
+    def plain_total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total:
+        """F without looking for its minimum: evaluated by a pass over the data."""
+        return SumOfBlocks(self, weights, threads)
+
+    def check(self, x0: Floats) -> None:
+        """Try out what can only be checked by calling it."""
+
+    def safe_step(self) -> float | None:
+        """1/L for the largest L of the f_i, a step size that is safe; None if not known."""
+        return None
+
+
+def partition(clients: int, bytes_per_client: float) -> list[slice]:
+    """Clients in blocks of nearly equal size that fit in cache."""
+    most = max(1, int(BLOCK_BYTES // max(1, bytes_per_client)))
+    count = min(clients, max(-(-clients // most), FEWEST_BLOCKS))
+    edges = [i * clients // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in pairwise(edges)]

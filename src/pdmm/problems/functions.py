@@ -1,0 +1,180 @@
+"""A user's own functions: value, gradient and, if there is one, the proximal step."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.checks import whole
+from pdmm.problems.base import Block, Clients, Floats, Problem
+
+Vector = npt.NDArray[np.float64]
+
+
+class ClientError(ValueError):
+    """A client's own function raised, or returned what it must not."""
+
+
+class Functions(Problem):
+    """The sum of a user's own convex functions, one a client.
+
+    Args:
+        value: a list of functions x -> f_i(x), a number.
+        gradient: a list of functions x -> gradient of f_i at x, an array of shape (d,).
+        dimension: d, the length of x.
+        prox: a list of functions (v, t) -> argmin_x f_i(x) + ‖x - v‖²/(2 t), if they are
+            known; PDMM and FedSplit use them for their exact steps. Without them, a SciPy
+            solver finds the exact step from values and gradients.
+
+    The functions are called in one thread, unless ``solve`` is given ``threads=``.
+
+    Example:
+        >>> import numpy as np, pdmm
+        >>> centres = [np.array([0.0, 1.0]), np.array([2.0, 3.0])]
+        >>> problem = pdmm.Functions(
+        ...     value=[lambda x, c=c: 0.5 * np.sum((x - c) ** 2) for c in centres],
+        ...     gradient=[lambda x, c=c: x - c for c in centres],
+        ...     dimension=2,
+        ... )
+        >>> pdmm.solve(problem, pdmm.AGPDMM(step_size=0.5, local_steps=3), rounds=60).x.round(6)
+        array([1., 2.])
+    """
+
+    parallel = False
+    accurate = False
+
+    def __init__(
+        self,
+        value: Sequence[Callable[[Vector], float]],
+        gradient: Sequence[Callable[[Vector], Any]],
+        dimension: int,
+        prox: Sequence[Callable[[Vector, float], Any]] | None = None,
+    ) -> None:
+        self.dimension = whole("dimension", dimension, at_least=1)
+        self.dtype = np.dtype(np.float64)
+        self._tried: set[int] = set()
+        self.functions: dict[str, Sequence[Callable[..., Any]]] = {
+            "value": value,
+            "gradient": gradient,
+        }
+        if prox is not None:
+            self.functions["prox"] = prox
+        for name, given in self.functions.items():
+            if not isinstance(given, Sequence):
+                raise ValueError(f"{name} must be a list of functions, one a client, got {given!r}")
+            for i, function in enumerate(given):
+                if not callable(function):
+                    raise ValueError(f"{name}[{i}] (client {i}) is not callable: {function!r}")
+            if len(given) != len(value):
+                raise ValueError(f"{name} has {len(given)} functions and value has {len(value)}")
+        self.clients = len(value)
+        if self.clients == 0:
+            raise ValueError("value is empty: at least one client is needed")
+
+    def __repr__(self) -> str:
+        return f"Functions({self.clients} clients, dimension {self.dimension})"
+
+    def blocks(self) -> list[slice]:
+        return [slice(i, i + 1) for i in range(self.clients)]
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "FunctionBlock":
+        return FunctionBlock(self, np.arange(self.clients)[clients])
+
+    def check(self, x0: Floats) -> None:
+        for i in range(self.clients):
+            value = self.value(i, x0)
+            if not np.isfinite(value):
+                raise ClientError(f"value[{i}] (client {i}) is {value} at the start x0")
+            self.gradient(i, x0)
+
+    def value(self, i: int, x: Floats) -> float:
+        """f_i(x)."""
+        result = self._call("value", i, x.copy())
+        try:
+            return float(np.asarray(result, dtype=np.float64).reshape(()))
+        except (TypeError, ValueError):
+            raise ClientError(
+                f"value[{i}] (client {i}) must return a number, got {result!r}"
+            ) from None
+
+    def gradient(self, i: int, x: Floats) -> Vector:
+        """Gradient of f_i at x."""
+        return self._vector("gradient", i, x.copy())
+
+    def prox(self, i: int, v: Floats, t: float) -> Vector:
+        """argmin_x f_i(x) + ‖x - v‖²/(2 t)."""
+        x = self._vector("prox", i, v.copy(), t)
+        if i not in self._tried:
+            self._tried.add(i)
+            self._try_prox(i, x, v, t)
+        return x
+
+    def _try_prox(self, i: int, x: Vector, v: Floats, t: float) -> None:
+        """Refuse a prox that does not minimise: a little further along must not be lower."""
+
+        def h(step: float) -> float:
+            point = x + step * (v - x)
+            return self.value(i, point) + float((point - v) @ (point - v)) / (2 * t)
+
+        lowest, slack = h(0.0), 1e-9 * (1 + abs(h(1.0)))
+        if min(h(0.1), h(-0.1)) < lowest - slack:
+            raise ClientError(
+                f"prox[{i}] (client {i}) does not minimise f_i(x) + ‖x - v‖²/(2 t) at t = {t:g}. "
+                "It is called as prox(v, t), where t = 1/rho"
+            )
+
+    def _vector(self, name: str, i: int, *arguments: Any) -> Vector:
+        result = self._call(name, i, *arguments)
+        try:
+            vector = np.array(result, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ClientError(
+                f"{name}[{i}] (client {i}) must return an array of shape ({self.dimension},), "
+                f"got {result!r}"
+            ) from None
+        if vector.shape != (self.dimension,):
+            raise ClientError(
+                f"{name}[{i}] (client {i}) must return shape ({self.dimension},), "
+                f"got shape {vector.shape}"
+            )
+        return vector
+
+    def _call(self, name: str, i: int, *arguments: Any) -> Any:
+        try:
+            return self.functions[name][i](*arguments)
+        except Exception as error:
+            raise ClientError(
+                f"{name}[{i}] (client {i}) raised {type(error).__name__}: {error}"
+            ) from error
+
+
+class FunctionBlock(Block):
+    """A user's functions of a few clients."""
+
+    def __init__(self, problem: Functions, clients: npt.NDArray[np.int64]) -> None:
+        super().__init__(len(clients))
+        self.problem, self.clients = problem, clients
+
+    def _rows(self, x: Floats) -> Floats:
+        return np.broadcast_to(x, (self.size, self.problem.dimension))
+
+    def _gradient(self, x: Floats) -> Floats:
+        rows = zip(self.clients, self._rows(x), strict=True)
+        return np.stack([self.problem.gradient(i, row) for i, row in rows])
+
+    def value(self, x: Floats) -> Floats:
+        rows = zip(self.clients, self._rows(x), strict=True)
+        return np.array([self.problem.value(i, row) for i, row in rows])
+
+    def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
+        if "prox" not in self.problem.functions:
+            return super().prox(anchor, rho, start)
+        self.tally.exact += self.size
+        return np.stack(
+            [self.problem.prox(i, a, 1 / rho) for i, a in zip(self.clients, anchor, strict=True)]
+        )
+
+    def smooth(self, i: int) -> Callable[[Vector], tuple[float, Floats]]:
+        client = int(self.clients[i])
+        return lambda x: (self.problem.value(client, x), self.problem.gradient(client, x))

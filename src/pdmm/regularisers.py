@@ -1,0 +1,140 @@
+"""Regularisers h, which live at the server: F(x) = sum_i w_i f_i(x) + h(x)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.checks import not_negative
+
+Vector = npt.NDArray[np.floating]
+
+
+class Regulariser(ABC):
+    """A convex function h whose proximal step is known."""
+
+    @abstractmethod
+    def value(self, x: Vector) -> float:
+        """h(x)."""
+
+    @abstractmethod
+    def prox(self, v: Vector, t: float) -> Vector:
+        """argmin_x h(x) + ‖x - v‖²/(2 t)."""
+
+    @abstractmethod
+    def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
+        """h(x) - h(y) - slope·(x - y), without cancellation."""
+
+    def check(self, dimension: int) -> None:
+        """Refuse a problem of another dimension."""
+
+
+@dataclass(frozen=True)
+class L1(Regulariser):
+    """c ‖x‖₁: drives entries of x to zero.
+
+    Args:
+        c: its weight, zero or more.
+    """
+
+    c: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", not_negative("L1's c", self.c))
+
+    def value(self, x: Vector) -> float:
+        return self.c * float(np.abs(x).sum(dtype=np.float64))
+
+    def prox(self, v: Vector, t: float) -> Vector:
+        return np.asarray(np.sign(v) * np.maximum(np.abs(v) - t * self.c, 0))
+
+    def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
+        d = x - y
+        same = (x > 0) & (y > 0) | (x < 0) & (y < 0)
+        change = np.where(same, np.sign(y) * d, np.abs(x) - np.abs(y))
+        # Where the sign stays, c sign(y) - slope is 0 at an optimum: subtract before scaling.
+        parts = np.where(same, (self.c * np.sign(y) - slope) * d, self.c * change - slope * d)
+        return float(parts.sum())
+
+
+@dataclass(frozen=True)
+class SquaredL2(Regulariser):
+    """c/2 ‖x‖²: ridge.
+
+    Args:
+        c: its weight, zero or more.
+    """
+
+    c: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", not_negative("SquaredL2's c", self.c))
+
+    def value(self, x: Vector) -> float:
+        return self.c / 2 * float(np.square(x, dtype=np.float64).sum())
+
+    def prox(self, v: Vector, t: float) -> Vector:
+        return np.asarray(v / (1 + t * self.c))
+
+    def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
+        d = x - y
+        return float(self.c / 2 * (d @ d) + (self.c * y - slope) @ d)
+
+
+@dataclass(frozen=True, eq=False)
+class Box(Regulariser):
+    """Zero where lo <= x <= hi, infinite elsewhere: a constraint on every entry.
+
+    Args:
+        lo: lower bound, a number or an array (d,); -inf for none.
+        hi: upper bound, likewise.
+    """
+
+    lo: Any
+    hi: Any
+
+    def __post_init__(self) -> None:
+        for name in ("lo", "hi"):
+            try:
+                bound = np.array(getattr(self, name), dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"Box's {name} must be numbers, got {getattr(self, name)!r}"
+                ) from None
+            if bound.ndim > 1 or np.isnan(bound).any():
+                raise ValueError(f"Box's {name} must be a number or an array (d,), without NaN")
+            object.__setattr__(self, name, bound)
+        try:
+            empty = bool((self.lo > self.hi).any())
+        except ValueError:
+            raise ValueError(
+                f"Box's lo and hi have different shapes {self.lo.shape} and {self.hi.shape}"
+            ) from None
+        if empty or (self.lo == np.inf).any() or (self.hi == -np.inf).any():
+            raise ValueError(
+                f"Box's lo must not be above hi (the box is empty): lo={self.lo}, hi={self.hi}"
+            )
+
+    def check(self, dimension: int) -> None:
+        for name, bound in (("lo", self.lo), ("hi", self.hi)):
+            if bound.ndim and bound.shape != (dimension,):
+                raise ValueError(
+                    f"Box's {name} must be a number or have shape ({dimension},), "
+                    f"got shape {bound.shape}"
+                )
+
+    def value(self, x: Vector) -> float:
+        # A float32 x cannot hold a float64 bound exactly: allow for its rounding.
+        eps = 2 * np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
+        slack_lo = eps * np.where(np.isfinite(self.lo), np.abs(self.lo), 0)
+        slack_hi = eps * np.where(np.isfinite(self.hi), np.abs(self.hi), 0)
+        inside = (x >= self.lo - slack_lo).all() and (x <= self.hi + slack_hi).all()
+        return 0.0 if inside else np.inf
+
+    def prox(self, v: Vector, t: float) -> Vector:
+        return np.clip(v, self.lo, self.hi)
+
+    def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
+        return self.value(x) - float(slope @ (x - y))

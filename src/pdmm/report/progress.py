@@ -1,0 +1,32 @@
+"""A progress bar on the terminal."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(name: str, rounds: int, show: bool) -> Iterator[Callable[[int], object]]:
+    """Yields a function that advances the bar by so many rounds."""
+    if not show:
+        yield lambda count: None
+        return
+    try:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+    except ImportError:
+        raise ImportError("progress=True needs rich: pip install 'pdmm[cli]'") from None
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rounds"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task(name, total=rounds)
+        yield lambda count: bar.update(task, advance=count)
