@@ -1,5 +1,6 @@
 """pdmm: federated optimisation with the primal-dual method of multipliers."""
 
+from pdmm.checks import ClientError
 from pdmm.methods import (
     AGPDMM,
     GPDMM,
@@ -11,7 +12,7 @@ from pdmm.methods import (
     Method,
     Scaffold,
 )
-from pdmm.problems import ClientError, Functions, LeastSquares, Problem, SoftmaxRegression
+from pdmm.problems import Functions, LeastSquares, Problem, SoftmaxRegression
 from pdmm.regularisers import L1, Box, Regulariser, SquaredL2
 from pdmm.result import History, Result, Traffic
 from pdmm.solve import solve

@@ -12,6 +12,10 @@ Floats: TypeAlias = npt.NDArray[np.floating]
 PerClient: TypeAlias = list[Floats] | Floats  # one array a client, or all of them stacked
 
 
+class ClientError(ValueError):
+    """A client's own function raised, or returned what it must not."""
+
+
 def number(name: str, value: Any) -> float:
     """A finite real number, as a Python float (a NumPy scalar would widen float32 arrays)."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):

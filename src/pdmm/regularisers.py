@@ -128,8 +128,8 @@ class Box(Regulariser):
     def value(self, x: Vector) -> float:
         # A float32 x cannot hold a float64 bound exactly: allow for its rounding.
         eps = 2 * np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
-        slack_lo = eps * np.where(np.isfinite(self.lo), np.abs(self.lo), 0)
-        slack_hi = eps * np.where(np.isfinite(self.hi), np.abs(self.hi), 0)
+        slack_lo = eps * np.where(np.isfinite(self.lo), 1 + np.abs(self.lo), 0)
+        slack_hi = eps * np.where(np.isfinite(self.hi), 1 + np.abs(self.hi), 0)
         inside = (x >= self.lo - slack_lo).all() and (x <= self.hi + slack_hi).all()
         return 0.0 if inside else np.inf
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pdmm.checks import finite, whole
 from pdmm.engines.local import Local
 from pdmm.methods.base import Method
-from pdmm.problems.base import Block, Floats, Problem
+from pdmm.problems.base import Block, Floats, Problem, SumOfBlocks
 from pdmm.record import Objective, Recorder
 from pdmm.regularisers import Regulariser
 from pdmm.report.progress import progress_bar
@@ -89,16 +89,17 @@ def solve(
     record_every = whole("record_every", record_every, at_least=1)
     w = _weights(weights, problem.clients)
     known = _optimum(optimum, problem.dimension)
+    pool = Threads(1 if threads is None and not problem.parallel else threads)
     problem.check(start)
 
     def prox(v: Floats, t: float) -> Floats:
         return v if regulariser is None else regulariser.prox(v, t / weight)
 
     weight = float(w.sum())
-    pool = Threads(1 if threads is None and not problem.parallel else threads)
     with pool, progress_bar(f"{type(method).__name__}", rounds, show=progress) as advance:
-        engine = Local(problem, method, start.astype(problem.dtype), w, rounds, pool)
-        total = problem.total(w, pool) if optimum is not False else problem.plain_total(w, pool)
+        engine = Local(problem, method, start, w, rounds, pool)
+        total = None if optimum is False else problem.total(w, pool)
+        total = total or SumOfBlocks(problem, engine.source, w, pool)
         objective = Objective(total, regulariser, known)
         server = method.server_start(start, prox)
         message = method.broadcast(server)
@@ -179,11 +180,17 @@ def _check(problem: Any, method: Any, x0: Any, regulariser: Any) -> npt.NDArray[
         regulariser.check(problem.dimension)
     if x0 is None:
         return np.zeros(problem.dimension)
-    return _vector("x0", x0, problem.dimension)
+    start = _vector("x0", x0, problem.dimension)
+    with np.errstate(over="ignore"):  # clients and server start from what the clients can hold
+        held = start.astype(problem.dtype).astype(np.float64)
+    finite(f"x0 in the run's {problem.dtype}", held)
+    return held
 
 
 def _vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers have no order")
         vector = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers: {error}") from None
@@ -206,6 +213,8 @@ def _weights(weights: Any, clients: int) -> npt.NDArray[np.float64]:
 def _optimum(optimum: Any, dimension: int) -> float | npt.NDArray[np.float64] | None:
     if optimum is None or optimum is False:
         return None
+    if optimum is True:
+        raise ValueError("optimum must be a number, a point x*, None or False, got True")
     if np.ndim(optimum) == 0:
         return float(_vector("optimum", [optimum], 1)[0])
     return _vector("optimum", optimum, dimension)
@@ -240,9 +249,10 @@ def _advice(method: Method, problem: Problem) -> str:
     step = getattr(method, "step_size", None)
     if step is None:
         return "Are all f_i convex?"
-    safe = problem.safe_step()
-    if safe is None:
+    largest = problem.safe_step()
+    if largest is None:
         return f"step_size={step:g} may be too large: it should be at most 1/L"
+    name, safe = method.step_limit(largest)
     if step <= safe:
-        return f"step_size={step:g} is below 1/L = {safe:.3g}: are all f_i convex?"
-    return f"step_size={step:g} is too large: at most 1/L = {safe:.3g} is safe"
+        return f"step_size={step:g} is below {name} = {safe:.3g}: are all f_i convex?"
+    return f"step_size={step:g} is too large: at most {name} = {safe:.3g} is safe"

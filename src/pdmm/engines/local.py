@@ -35,7 +35,8 @@ class Local:
         self.source = problem.prepare(rounds, method.steps, method.exact, threads)
         self.blocks = problem.blocks()
         self.dtype = problem.dtype
-        self.memory = method.client_start(np.repeat(x0[None], problem.clients, axis=0))
+        own = np.repeat(x0.astype(self.dtype)[None], problem.clients, axis=0)
+        self.memory = method.client_start(own)
         self.cursor = np.zeros(problem.clients, dtype=np.int64)
 
     def round(self, message: Any) -> Outcome:

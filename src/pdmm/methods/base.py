@@ -73,6 +73,10 @@ class Method(ABC):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    def step_limit(self, one_over_l: float) -> tuple[str, float]:
+        """The largest safe step size, in words and as a number, where every f_i has this 1/L."""
+        return "1/L", one_over_l
+
     @property
     @abstractmethod
     def steps(self) -> int:

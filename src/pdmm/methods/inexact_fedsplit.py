@@ -39,6 +39,9 @@ class InexactFedSplit(GradientSteps, Family):
         one_of("start", self.start, ("anchor", "server"))
         self.check_relaxation()
 
+    def step_limit(self, one_over_l: float) -> tuple[str, float]:
+        return "1/(L + 1/gamma)", 1 / (1 / one_over_l + self.penalty)
+
     @property
     def penalty(self) -> float:
         return 1 / self.gamma

@@ -64,6 +64,11 @@ class Scaffold(GradientSteps):
         self.check_steps()
         self.settle(server_step=positive("server_step", self.server_step))
 
+    def step_limit(self, one_over_l: float) -> tuple[str, float]:
+        if self.server_step <= 1:
+            return "1/L", one_over_l
+        return "1/(L server_step)", one_over_l / self.server_step
+
     def server_start(self, x0: Array, prox: Prox) -> Server:
         return Server(x=x0, c=0 * x0)
 

@@ -1,8 +1,8 @@
 """The clients' functions: value, gradient, local steps and exact steps."""
 
 from pdmm.problems.base import Problem
-from pdmm.problems.functions import ClientError, Functions
+from pdmm.problems.functions import Functions
 from pdmm.problems.least_squares import LeastSquares
 from pdmm.problems.softmax import SoftmaxRegression
 
-__all__ = ["ClientError", "Functions", "LeastSquares", "Problem", "SoftmaxRegression"]
+__all__ = ["Functions", "LeastSquares", "Problem", "SoftmaxRegression"]

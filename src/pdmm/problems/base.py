@@ -195,16 +195,21 @@ class SumOfBlocks(Total):
     """F as a sum over blocks of clients: a pass over the data."""
 
     def __init__(
-        self, problem: "Problem", weights: npt.NDArray[np.float64], threads: Threads
+        self,
+        problem: "Problem",
+        source: Source,
+        weights: npt.NDArray[np.float64],
+        threads: Threads,
     ) -> None:
-        self.problem, self.weights, self.threads = problem, weights, threads
-        self.accurate = problem.accurate
+        self.blocks, self.accurate = problem.blocks(), problem.accurate
+        self.source, self.weights, self.threads = source, weights, threads
 
     def _sum(self, part: Callable[[Block], Floats]) -> Any:
         def weigh(block: slice) -> Any:
-            return self.weights[block] @ part(self.problem.at(block)).astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is seen by its x_s
+                return self.weights[block] @ part(self.source.at(block)).astype(np.float64)
 
-        return sum(self.threads.map(weigh, self.problem.blocks()))
+        return sum(self.threads.map(weigh, self.blocks))
 
     def value(self, x: Floats) -> float:
         return float(self._sum(lambda f: f.value(x)))
@@ -248,13 +253,15 @@ class Problem(ABC):
         """Client i's function alone, on vectors of shape (d,)."""
         return OneClient(self.at(slice(i, i + 1), np.array([cursor])))
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total:
-        """F = sum_i w_i f_i, with its minimiser if a direct solve can find it."""
-        return self.plain_total(weights, threads)
+    def objective(self, x: Any, weights: Any = None) -> float:
+        """F(x) = sum_i w_i f_i(x), by a pass over the data (weights of 1 if not given)."""
+        w = np.ones(self.clients) if weights is None else np.asarray(weights, dtype=np.float64)
+        with Threads(None if self.parallel else 1) as threads:
+            return SumOfBlocks(self, self, w, threads).value(np.asarray(x, dtype=self.dtype))
 
-    def plain_total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total:
-        """F without looking for its minimum: evaluated by a pass over the data."""
-        return SumOfBlocks(self, weights, threads)
+    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total | None:
+        """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form."""
+        return None
 
     def check(self, x0: Floats) -> None:
         """Try out what can only be checked by calling it."""

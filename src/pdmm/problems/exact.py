@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import NoConvergence, minimize, newton_krylov
 
+from pdmm.checks import ClientError
+
 Vector = npt.NDArray[np.float64]
 
 
@@ -25,18 +27,21 @@ class _Best:
         self, f: Callable[[Vector], tuple[float, Any]], anchor: Vector, rho: float
     ) -> None:
         self.f, self.anchor, self.rho = f, anchor, rho
-        self.calls, self.error, self.x = 0, np.inf, anchor
+        self.calls, self.error, self.scale, self.x = 0, np.inf, 1.0, anchor
 
     def __call__(self, x: Vector) -> tuple[float, Vector]:
         self.calls += 1
         value, gradient = self.f(x)
+        with np.errstate(all="ignore"):
+            return self._add(x, value, gradient)
+
+    def _add(self, x: Vector, value: float, gradient: Any) -> tuple[float, Vector]:
         away = x - self.anchor
         slope = np.asarray(gradient, dtype=np.float64) + self.rho * away
         # Rounding alone makes ‖slope‖ a few eps times this:
-        scale = np.linalg.norm(gradient) + self.rho * (
-            np.linalg.norm(x) + np.linalg.norm(self.anchor)
-        )
-        error = float(np.linalg.norm(slope) / scale) if scale > 0 else 0.0
+        sizes = (np.linalg.norm(v) for v in (x, self.anchor))
+        scale = float(np.linalg.norm(gradient) + self.rho * sum(sizes))
+        error = float(np.linalg.norm(slope) / scale) if scale != 0 else 0.0
         if error < self.error:
             self.error, self.x, self.scale = error, x.copy(), scale
         return value + self.rho / 2 * float(away @ away), slope
@@ -70,6 +75,8 @@ def minimise(
     h = _Best(f, np.asarray(anchor, dtype=np.float64), rho)
     x = np.asarray(start, dtype=np.float64)
     h(x)
+    if not np.isfinite(h.error):  # nothing to go by: the engine names the client
+        return Solution(np.full_like(x, np.nan), 0.0, h.calls)
     if h.error > tolerance:
         target = tolerance * h.scale / np.sqrt(x.size)
         minimize(
@@ -90,6 +97,8 @@ def minimise(
                     maxiter=30,
                     inner_maxiter=50,
                 )
+        except ClientError:
+            raise
         except (NoConvergence, ValueError):  # the best point so far stands, with its error
             pass
     return Solution(h.x, h.error, h.calls)

@@ -6,14 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import whole
+from pdmm.checks import ClientError, whole
 from pdmm.problems.base import Block, Clients, Floats, Problem
 
 Vector = npt.NDArray[np.float64]
-
-
-class ClientError(ValueError):
-    """A client's own function raised, or returned what it must not."""
 
 
 class Functions(Problem):
@@ -86,7 +82,8 @@ class Functions(Problem):
             value = self.value(i, x0)
             if not np.isfinite(value):
                 raise ClientError(f"value[{i}] (client {i}) is {value} at the start x0")
-            self.gradient(i, x0)
+            if not np.isfinite(self.gradient(i, x0)).all():
+                raise ClientError(f"gradient[{i}] (client {i}) is not finite at the start x0")
 
     def value(self, i: int, x: Floats) -> float:
         """f_i(x)."""
@@ -106,8 +103,8 @@ class Functions(Problem):
         """argmin_x f_i(x) + ‖x - v‖²/(2 t)."""
         x = self._vector("prox", i, v.copy(), t)
         if i not in self._tried:
-            self._tried.add(i)
             self._try_prox(i, x, v, t)
+            self._tried.add(i)
         return x
 
     def _try_prox(self, i: int, x: Vector, v: Floats, t: float) -> None:

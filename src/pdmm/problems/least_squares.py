@@ -12,6 +12,7 @@ from pdmm.problems.least_squares_total import DenseTotal, WideTotal
 from pdmm.problems.quadratic import Gram, Quadratic, Quadratics, Rows, Spectral
 from pdmm.threads import Threads
 
+DENSE = 128  # up to this size all eigenvalues of a matrix are as cheap as its largest
 HELD_BYTES = 2**29  # a problem whose forms are larger than this holds one form at a time
 
 
@@ -210,7 +211,11 @@ class LeastSquares(Problem):
         list(threads.map(fill, self.blocks()))
         if form is Gram:
             return Gram(H, g, c)
-        return Spectral(W, e, g, c) if form is Spectral else Rows(self._rows()[0], g, c)
+        return (
+            Spectral(W, e, g, c, full=self._tall)
+            if form is Spectral
+            else Rows(self._rows()[0], g, c)
+        )
 
     def _rows(self) -> tuple[PerClient, PerClient]:
         assert self._data is not None
@@ -279,26 +284,27 @@ class LeastSquares(Problem):
 
     def _largest_eigenvalue(self, clients: slice) -> float:
         """The largest eigenvalue of the H_i of a block: Lanczos where they are large."""
-        if self._tall and self.dimension <= 128:
+        if self._tall and self.dimension <= DENSE:
             return float(np.linalg.eigvalsh(self._block_moments(clients)[0]).max())
-        largest = 0.0
-        for i in range(clients.start, clients.stop):
-            A = self._rows()[0][i] if self._data is not None else None
-            H = self._given.H[i] if self._given is not None else None
+        return max(self._largest_of_one(i) for i in range(clients.start, clients.stop))
 
-            def product(v: Floats, A: Any = A, H: Any = H) -> Any:
-                return H @ v if A is None else (A @ v) @ A
-
-            d = self.dimension
-            if min(d, self.samples[i]) <= 2:
-                largest = max(largest, float((product(np.eye(d)) if A is None else A * A).sum()))
-                continue
-            operator = LinearOperator((d, d), matvec=product, dtype=np.float64)
-            values = eigsh(
-                operator, k=1, which="LA", tol=1e-3, v0=np.ones(d), return_eigenvectors=False
-            )
-            largest = max(largest, 1.001 * float(values[0]))
-        return largest
+    def _largest_of_one(self, i: int) -> float:
+        d = self.dimension
+        if self._given is not None:
+            H = self._given.H[i]
+        else:
+            A = self._rows()[0][i].astype(np.float64, copy=False)
+            if len(A) <= DENSE:
+                return float(np.linalg.eigvalsh(A @ A.T)[-1])
+            H = A.T @ A if d <= DENSE else None
+        if d <= DENSE:
+            return float(np.linalg.eigvalsh(H)[-1])
+        operator = LinearOperator(
+            (d, d), matvec=lambda v: (A @ v) @ A if H is None else H @ v, dtype=np.float64
+        )
+        start = np.random.default_rng(0).standard_normal(d)
+        values = eigsh(operator, k=1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)
+        return 1.001 * float(values[0])
 
 
 def _same_length(i: int, matrix: Floats, vector: Floats) -> None:

@@ -26,6 +26,13 @@ class _QuadraticTotal(Total):
         v = np.subtract(x, y, dtype=np.float64)
         return 0.5 * float(v @ self.product(v))
 
+    def minimiser(self, l2: float) -> Vector:
+        return self._solve(l2) if l2 else self.x_min
+
+    def _solve(self, l2: float) -> Vector:
+        """A minimiser of F(x) + l2/2 ‖x‖²."""
+        raise NotImplementedError
+
     def value(self, x: Floats) -> float:
         return self.f_min + self.divergence(x, self.x_min)
 
@@ -45,7 +52,7 @@ class DenseTotal(_QuadraticTotal):
         weights: Vector,
     ) -> None:
         self.H, self.g, self.data, self.weights = H, g, data, weights
-        self.x_min = self.minimiser(0.0)
+        self.x_min = self._solve(0.0)
         if data is None:
             self.f_min = c - float(g @ self.x_min) + 0.5 * float(self.x_min @ H @ self.x_min)
         else:  # from the residuals, which do not cancel
@@ -57,14 +64,12 @@ class DenseTotal(_QuadraticTotal):
     def product(self, v: Floats) -> Vector:
         return self.H @ v
 
-    def minimiser(self, l2: float) -> Vector:
-        H = self.H + l2 * np.eye(len(self.H))
-        factor, info = linalg.lapack.dpotrf(H)
-        if info == 0:
-            reciprocal, _ = linalg.lapack.dpocon(factor, np.abs(H).sum(0).max())
-            if reciprocal > 1e-13:
-                x = linalg.cho_solve((factor, False), self.g)
-                return np.asarray(x + linalg.cho_solve((factor, False), self.g - H @ x))
+    def _solve(self, l2: float) -> Vector:
+        H = self.H.copy()
+        H[np.diag_indices_from(H)] += l2
+        x = _solve_positive(H, self.g)
+        if x is not None:
+            return x
         if self.data is None:
             return np.asarray(linalg.pinvh(H) @ self.g)
         roots = np.sqrt(self.weights)
@@ -78,18 +83,35 @@ class WideTotal(_QuadraticTotal):
 
     def __init__(self, A: Floats, b: Floats) -> None:
         self.A, self.b = A.astype(np.float64), b.astype(np.float64)
-        self.x_min = self.minimiser(0.0)
+        self.x_min = self._solve(0.0)
         r = self.A @ self.x_min - self.b
         self.f_min = 0.5 * float(r @ r)
 
     def product(self, v: Floats) -> Vector:
         return (self.A @ v) @ self.A
 
-    def minimiser(self, l2: float) -> Vector:
+    def _solve(self, l2: float) -> Vector:
         if l2 == 0:
             return _lstsq(self.A, self.b, 0.0)
-        K = self.A @ self.A.T + l2 * np.eye(len(self.A))
-        return np.asarray(linalg.solve(K, self.b, assume_a="pos") @ self.A)
+        y = _solve_positive(self.A @ self.A.T + l2 * np.eye(len(self.A)), self.b)
+        return _lstsq(self.A, self.b, l2) if y is None else np.asarray(y @ self.A)
+
+
+def _solve_positive(H: Vector, g: Vector) -> Vector | None:
+    """Solve H x = g by Cholesky, refined once; None if H is too close to singular for that."""
+    diagonal = np.diagonal(H)
+    if not (diagonal > 0).all():
+        return None
+    scale = 1 / np.sqrt(diagonal)  # columns of very different size are no harder than others
+    H, g = H * scale * scale[:, None], g * scale
+    factor, info = linalg.lapack.dpotrf(H)
+    if info:
+        return None
+    reciprocal, _ = linalg.lapack.dpocon(factor, np.abs(H).sum(0).max())
+    if reciprocal < 1e-13:
+        return None
+    x = linalg.cho_solve((factor, False), g)
+    return np.asarray(scale * (x + linalg.cho_solve((factor, False), g - H @ x)))
 
 
 def _lstsq(A: Floats, b: Floats, l2: float) -> Vector:

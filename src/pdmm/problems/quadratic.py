@@ -131,10 +131,12 @@ class Spectral(Quadratics):
     fewer than d; H_i is zero on what they leave out.
     """
 
-    def __init__(self, W: Floats, e: Floats, g: Floats, c: npt.NDArray[np.float64]) -> None:
+    def __init__(
+        self, W: Floats, e: Floats, g: Floats, c: npt.NDArray[np.float64], full: bool = False
+    ) -> None:
         super().__init__(g, c)
         self.W, self.e = W, e
-        self.full = W.shape[1] == W.shape[2]
+        self.full = full  # whether every W_i is a whole basis
         self.h = np.empty_like(e)  # g in the basis
         for i in range(len(W)):
             self.h[i] = W[i] @ g[i]
@@ -199,9 +201,7 @@ class Spectral(Quadratics):
 
         def end(q: Floats, q0: float) -> Floats:
             inside = q[clients] * r
-            if self.full:
-                return np.subtract(start, _transposed(W, inside))
-            if push is None or rest is None:
+            if self.full or push is None or rest is None:
                 return np.subtract(start, _transposed(W, inside))
             inside -= q0 * rest
             return np.subtract(start - q0 * push, _transposed(W, inside))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp, softmax
+from scipy.special import log_softmax, logsumexp
 
 from pdmm.checks import not_negative, per_client, same_dtype, whole
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
@@ -131,7 +131,7 @@ class SoftmaxRegression(Problem):
     def safe_step(self) -> float:
         # The Hessian of the cross-entropy of a row r is at most 1/2 ‖(r, 1)‖² (the largest
         # eigenvalue of diag(p) - pp' is at most 1/2), also on average over any mini-batch.
-        largest = max(float((rows.astype(np.float64) ** 2).sum(1).max()) for rows in self.X)
+        largest = max(float(np.einsum("np,np->n", rows, rows).max()) for rows in self.X)
         return 1 / (0.5 * (largest + 1) + self.l2)
 
 
@@ -260,13 +260,14 @@ class SoftmaxBlock(Block):
         change = self._matrices(np.subtract(x, y, dtype=np.float64))
         values = []
         for rows, Y, D in zip(self.X, start, change, strict=True):
-            p = softmax(_logits(rows, Y), axis=0)
+            log_p = log_softmax(_logits(rows, Y), axis=0)
+            p = np.exp(log_p)
             t = _logits(rows, D.astype(self.problem.dtype))
             t -= (p * t).sum(0)
             with np.errstate(over="ignore", invalid="ignore"):
                 small = np.log1p((p * _exp_remainder(t)).sum(0))
             far = np.abs(t).max(0) >= 1
-            small[far] = logsumexp(t[:, far], axis=0, b=p[:, far])
+            small[far] = logsumexp(log_p[:, far] + t[:, far], axis=0)
             values.append(float(small.mean()) + self.problem.l2 / 2 * _square(D))
         return np.array(values)
 

@@ -11,6 +11,7 @@ def progress_bar(name: str, rounds: int, show: bool) -> Iterator[Callable[[int],
         yield lambda count: None
         return
     try:
+        from rich import get_console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -27,6 +28,9 @@ def progress_bar(name: str, rounds: int, show: bool) -> Iterator[Callable[[int],
         TextColumn("rounds"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, transient=True) as bar:
+    console = get_console()
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(name, total=rounds)
         yield lambda count: bar.update(task, advance=count)
