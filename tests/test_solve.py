@@ -684,3 +684,13 @@ def test_weights_move_the_optimum() -> None:
     for name in ("PDMM", "AGPDMM", "GPDMM, mean", "Scaffold"):
         result = pdmm.solve(pdmm.LeastSquares(A, b), METHODS[name], 400, weights=w)
         np.testing.assert_allclose(result.x, x_star, atol=1e-8, err_msg=name)
+
+
+def test_a_float32_point_on_the_edge_of_a_box_is_inside_it() -> None:
+    A = np.random.default_rng(0).standard_normal((3, 10, 4)).astype(np.float32)
+    problem = pdmm.LeastSquares(A, (A @ np.ones(4, np.float32)))
+    result = pdmm.solve(
+        problem, pdmm.PDMM(10.0), 20, regulariser=pdmm.Box(-0.1, 0.1), optimum=np.full(4, 0.1)
+    )
+    assert result.x.dtype == np.float32
+    np.testing.assert_allclose(result.history["gap"][-1], 0, atol=1e-6)

@@ -401,6 +401,7 @@ def _forms(A: list[Any], b: list[Any]) -> list[Quadratics]:
 @pytest.mark.parametrize(
     "variant",
     [
+        "PDMM",
         "Inexact FedSplit, server",
         "GPDMM mean",
         "GPDMM mean, many steps",

@@ -48,15 +48,11 @@ class Objective:
         if self.x_star is None or self.slope is None or self.f_star is None:
             value = self._value(x)
             return value, None if self.f_star is None else value - self.f_star
-        wide = x.astype(np.float64)
         gap = self.total.divergence(x, self.x_star)
         if self.h is not None:
-            inside = self.h.value(x)  # of x in its own precision
-            gap += (
-                self.h.divergence(wide, self.x_star, self.slope) if np.isfinite(inside) else inside
-            )
+            gap += self.h.divergence(x, self.x_star, self.slope)
         else:
-            gap -= float(self.slope @ (wide - self.x_star))
+            gap -= float(self.slope @ (x - self.x_star))
         return self.f_star + gap, gap
 
 

@@ -111,6 +111,16 @@ class Rows(Quadratics):
         rows = np.broadcast_to(v, (len(chosen), v.shape[-1]))
         return np.stack([(self.A[i] @ x) @ self.A[i] for i, x in zip(chosen, rows, strict=True)])
 
+    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+        # (A'A + rho)^-1 v = (v - A'(A A' + rho)^-1 A v) / rho, with n by n matrices only
+        right = self.g[clients] - self.product(clients, anchor)
+        moves = []
+        for i, v in zip(np.arange(len(self.A))[clients], right, strict=True):
+            A = self.A[i]
+            shifted = A @ A.T + rho * np.eye(len(A), dtype=A.dtype)
+            moves.append((v - np.linalg.solve(shifted, A @ v) @ A) / rho)
+        return np.asarray(anchor + np.stack(moves))
+
 
 class Gram(Quadratics):
     """The matrices H_i: best for clients with many samples."""
@@ -121,6 +131,12 @@ class Gram(Quadratics):
 
     def product(self, clients: Clients, v: Floats) -> Floats:
         return _times(self.H[clients], v)
+
+    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+        H = self.H[clients]
+        right = self.g[clients] - _times(H, anchor)
+        shifted = H + rho * np.eye(H.shape[-1], dtype=H.dtype)
+        return np.asarray(anchor + np.linalg.solve(shifted, right[..., None])[..., 0])
 
 
 class Spectral(Quadratics):
