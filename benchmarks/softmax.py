@@ -53,7 +53,7 @@ def main() -> None:
         agree(ours.x, state["x"].ravel(), 1e-4)
         A = rng.random((1200, 1200), dtype=np.float32)
         best = side_by_side(
-            12,
+            40,
             reference=reference,
             ours=ours.step,
             one_thread=single.step,

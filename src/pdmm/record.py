@@ -10,6 +10,8 @@ from pdmm.problems.base import Floats, Tally, Total
 from pdmm.regularisers import Regulariser, SquaredL2
 from pdmm.result import History, Traffic
 
+ROUNDING = float(np.finfo(np.float64).eps)
+
 
 class Objective:
     """F(x) = sum_i w_i f_i(x) + h(x), and its gap to the optimum where that is known."""
@@ -53,6 +55,8 @@ class Objective:
             gap += self.h.divergence(x, self.x_star, self.slope)
         else:
             gap -= float(self.slope @ (x - self.x_star))
+        if -ROUNDING * abs(self.f_star) < gap < 0:  # x* and its slope are rounded themselves
+            gap = 0.0
         return self.f_star + gap, gap
 
 

@@ -177,7 +177,7 @@ class LeastSquares(Problem):
         # A form is always made from the data, never from another form: a run gives the same
         # bits whatever ran before it.
         if form not in self._held:
-            if self.clients * self._rank * self.dimension * self.dtype.itemsize > HELD_BYTES:
+            if self.clients * self._matrix_bytes > HELD_BYTES:
                 self._held.clear()
             self._held[form] = self._make(form, threads)
         return self._held[form]
@@ -208,7 +208,7 @@ class LeastSquares(Problem):
                     _, s, vectors = np.linalg.svd(A, full_matrices=False)
                     e[i, : len(s)], W[i, : len(s)] = s * s, vectors
 
-        list(threads.map(fill, self.blocks()))
+        list(threads.map(fill, self._few()))
         if form is Gram:
             return Gram(H, g, c)
         return (
@@ -237,7 +237,17 @@ class LeastSquares(Problem):
         return H, g, c
 
     def blocks(self) -> list[slice]:
-        return partition(self.clients, self._rank * self.dimension * self.dtype.itemsize)
+        # A dozen vectors a client; matrices are kept in cache within a block.
+        vectors = 12 * self.dimension * self.dtype.itemsize
+        return partition(self.clients, vectors, vectors + self._matrix_bytes)
+
+    def _few(self) -> list[slice]:
+        """Blocks of few clients, whose matrices are made at once."""
+        return partition(self.clients, self._matrix_bytes, self._matrix_bytes)
+
+    @property
+    def _matrix_bytes(self) -> int:
+        return self._rank * self.dimension * self.dtype.itemsize
 
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Quadratic:
         with Threads() as threads:
@@ -267,7 +277,8 @@ class LeastSquares(Problem):
 
         d = self.dimension
         H, g, c = np.zeros((d, d)), np.zeros(d), 0.0
-        for H_block, g_block, c_block in threads.map(weigh, self.blocks()):
+        blocks = self._few()
+        for H_block, g_block, c_block in threads.map(weigh, blocks):
             H += H_block
             g += g_block
             c += c_block
@@ -279,7 +290,7 @@ class LeastSquares(Problem):
             largest = float(held.e.max())
         else:
             with Threads() as threads:
-                largest = max(threads.map(self._largest_eigenvalue, self.blocks()))
+                largest = max(threads.map(self._largest_eigenvalue, self._few()))
         return 1 / largest if largest > 0 else np.inf
 
     def _largest_eigenvalue(self, clients: slice) -> float:

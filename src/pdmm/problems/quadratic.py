@@ -4,7 +4,7 @@ Rows holds the data A_i themselves (H_i = A_i'A_i), Gram the matrices H_i, Spect
 eigenvectors. Which is best depends on the shapes and on the run: see ``least_squares``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
 
@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.checks import PerClient
-from pdmm.problems.base import Block, Clients, Floats
+from pdmm.problems.base import Block, Clients, Floats, descend
+
+CACHE_BYTES = 4 * 2**20  # matrices that are used several times in a row
 
 
 def _times(matrices: Floats, x: Floats) -> Floats:
@@ -24,11 +26,33 @@ def _transposed(matrices: Floats, y: Floats) -> Floats:
     return np.asarray(np.matmul(matrices.transpose(0, 2, 1), y[..., None]))[..., 0]
 
 
+def _of(x: Floats, rows: slice) -> Floats:
+    """Some rows of x (b, d); of x (d,), which is the same for all, itself."""
+    return x if x.ndim == 1 else x[rows]
+
+
 class Quadratics:
     """Quadratics of many clients; a subclass knows how to multiply with their H_i."""
 
     def __init__(self, g: Floats, c: npt.NDArray[np.float64]) -> None:
         self.g, self.c = g, c
+
+    @property
+    def client_bytes(self) -> float:
+        """What a product with one H_i reads."""
+        raise NotImplementedError
+
+    def in_cache(self, clients: Clients) -> Iterator[tuple[Clients, slice]]:
+        """Parts of the clients whose matrices stay in cache, with their rows in the block."""
+        count = len(self.c[clients])
+        most = max(1, int(CACHE_BYTES // max(1, self.client_bytes)))
+        for i in range(0, count, most):
+            end = min(i + most, count)
+            if isinstance(clients, slice):
+                first = clients.start or 0
+                yield slice(first + i, first + end), slice(i, end)
+            else:
+                yield clients[i:end], slice(i, end)
 
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "Quadratic":
         """The functions of some clients."""
@@ -89,7 +113,19 @@ class Quadratic(Block):
         at_once = self.all.steps(self.clients, start, step, count, pull, rho, average)
         if at_once is not None:
             return at_once
-        return super()._steps(start, step, count, pull, rho, average)
+        last = np.empty((self.size, self.g.shape[1]), self.g.dtype)
+        mean = np.empty_like(last) if average else last
+        for part, rows in self.all.in_cache(self.clients):
+            last[rows], mean[rows] = descend(
+                Quadratic(self.all, part)._gradient,
+                _of(start, rows),
+                step,
+                count,
+                None if pull is None else _of(pull, rows),
+                rho,
+                average,
+            )
+        return last, mean
 
     def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
         self.tally.exact += self.size
@@ -102,6 +138,11 @@ class Rows(Quadratics):
     def __init__(self, A: PerClient, g: Floats, c: npt.NDArray[np.float64]) -> None:
         super().__init__(g, c)
         self.A = A
+        self._bytes = sum(a.nbytes for a in A) / len(A)
+
+    @property
+    def client_bytes(self) -> float:
+        return self._bytes
 
     def product(self, clients: Clients, v: Floats) -> Floats:
         if isinstance(self.A, np.ndarray):
@@ -128,6 +169,10 @@ class Gram(Quadratics):
     def __init__(self, H: Floats, g: Floats, c: npt.NDArray[np.float64]) -> None:
         super().__init__(g, c)
         self.H = H
+
+    @property
+    def client_bytes(self) -> float:
+        return self.H.nbytes / len(self.H)
 
     def product(self, clients: Clients, v: Floats) -> Floats:
         return _times(self.H[clients], v)
@@ -157,7 +202,11 @@ class Spectral(Quadratics):
         for i in range(len(W)):
             self.h[i] = W[i] @ g[i]
         self._lock = Lock()
-        self._known: dict[Any, Floats] = {}
+        self._known: dict[Any, Any] = {}
+
+    @property
+    def client_bytes(self) -> float:
+        return self.W.nbytes / len(self.W)
 
     def product(self, clients: Clients, v: Floats) -> Floats:
         W = self.W[clients]
@@ -205,32 +254,39 @@ class Spectral(Quadratics):
         average: bool,
     ) -> tuple[Floats, Floats]:
         weights = self._diagonal((step, count, rho), lambda: self._powers(step, count, rho))
-        W = self.W[clients]
-        r = _times(W, start)
-        r *= self.e[clients]
-        r -= self.h[clients]
-        rest = None
         push = pull if not rho else rho * start if pull is None else rho * start + pull
-        if push is not None:
-            rest = _times(W, push)
-            r += rest
-
-        def end(q: Floats, q0: float) -> Floats:
-            inside = q[clients] * r
-            if self.full or push is None or rest is None:
-                return np.subtract(start, _transposed(W, inside))
-            inside -= q0 * rest
-            return np.subtract(start - q0 * push, _transposed(W, inside))
-
-        last = end(*weights[0])
-        return last, (end(*weights[1]) if average else last)
+        last = np.empty((len(self.c[clients]), self.g.shape[1]), self.g.dtype)
+        mean = np.empty_like(last) if average else last
+        outputs = [(last, *weights[0]), (mean, *weights[1])][: 2 if average else 1]
+        for part, rows in self.in_cache(clients):
+            W = self.W[part]
+            r = _times(W, _of(start, rows))
+            r *= self.e[part]
+            r -= self.h[part]
+            rest = None
+            if push is not None:
+                rest = _times(W, _of(push, rows))
+                r += rest
+            for end, q, q0 in outputs:
+                inside = q[part] * r
+                if rest is not None and not self.full:
+                    inside -= q0 * rest
+                end[rows] = _transposed(W, inside)
+        for end, _, q0 in outputs:
+            np.subtract(start, end, out=end)
+            if push is not None and not self.full:
+                end -= q0 * push
+        return last, mean
 
     def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
         # x - anchor solves (H + rho) (x - anchor) = g - H anchor, which lies in the span of W.
-        W = self.W[clients]
         inverse = self._diagonal(rho, lambda: (1 / (self.e + rho)).astype(self.e.dtype))
-        y = _times(W, anchor)
-        y *= self.e[clients]
-        y -= self.h[clients]
-        y *= inverse[clients]
-        return np.subtract(anchor, _transposed(W, y))
+        x = np.empty_like(anchor)
+        for part, rows in self.in_cache(clients):
+            W = self.W[part]
+            y = _times(W, anchor[rows])
+            y *= self.e[part]
+            y -= self.h[part]
+            y *= inverse[part]
+            x[rows] = _transposed(W, y)
+        return np.subtract(anchor, x, out=x)

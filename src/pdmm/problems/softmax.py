@@ -105,7 +105,9 @@ class SoftmaxRegression(Problem):
         cuts = np.flatnonzero(np.diff(rows)) + 1
         blocks: list[slice] = []
         for start, stop in zip([0, *cuts], [*cuts, self.clients], strict=True):
-            parts = partition(stop - start, rows[start] * per_row)
+            client = rows[start] * per_row
+            # Every number read is used once a class, forwards and backwards.
+            parts = partition(stop - start, client, 2 * self.classes * client, fewest=4)
             blocks.extend(slice(int(start) + p.start, int(start) + p.stop) for p in parts)
         return blocks
 
@@ -167,6 +169,7 @@ class SoftmaxBlock(Block):
         self.y = [problem.y[i] for i in clients]
         self.cursor = cursor
         self.shape = (problem.features + 1, problem.classes)
+        self._space: tuple[Floats, Floats, Floats, npt.NDArray[np.int64]] | None = None
 
     def _matrices(self, x: Floats) -> Floats:
         return np.broadcast_to(x, (self.size, self.problem.dimension)).reshape(
@@ -187,22 +190,36 @@ class SoftmaxBlock(Block):
         )
 
     def _descent(self, W: Floats, k: int, out: Floats, scale: float) -> None:
-        """Scale * gradient of the mean cross-entropy of step k's rows, into out."""
+        """The gradient, times scale, of the mean cross-entropy of step k's rows, into out."""
         rows, labels = self._batch(k)
         n, p = len(rows[0]), self.shape[0] - 1
-        logits = np.empty((self.size, n, self.shape[1]), self.problem.dtype)
+        logits, P, ones, first = self._workspace(n)
         for i, r in enumerate(rows):
             np.matmul(r, W[i, :p], out=logits[i])
-        logits += W[:, p:]
-        P = logits.transpose(0, 2, 1).copy()
+        P[...] = logits.transpose(0, 2, 1)
+        P += W[:, p, :, None]
         P -= P.max(1, keepdims=True)
         np.exp(P, out=P)
         P *= (scale / n) / P.sum(1, keepdims=True)
-        P[np.arange(self.size)[:, None], np.stack(labels), np.arange(n)] -= scale / n
-        logits[...] = P.transpose(0, 2, 1)
+        flat = P.reshape(-1)
+        for i, label in enumerate(labels):
+            flat[first[i] + n * label] -= scale / n  # P[i, label, row]
         for i, r in enumerate(rows):
-            np.matmul(r.T, logits[i], out=out[i, :p])
-        np.sum(P, axis=2, out=out[:, p])
+            np.matmul(r.T, P[i].T, out=out[i, :p])
+        np.matmul(P, ones, out=out[:, p])
+
+    def _workspace(self, n: int) -> tuple[Floats, Floats, Floats, npt.NDArray[np.int64]]:
+        """Arrays that every step uses again, for n rows a client."""
+        if self._space is None or len(self._space[2]) != n:
+            classes, dtype = self.shape[1], self.problem.dtype
+            first = np.arange(self.size)[:, None] * (classes * n) + np.arange(n)
+            self._space = (
+                np.empty((self.size, n, classes), dtype),
+                np.empty((self.size, classes, n), dtype),
+                np.ones(n, dtype),
+                first,
+            )
+        return self._space
 
     def _gradient(self, x: Floats) -> Floats:
         W = self._matrices(x)
