@@ -264,10 +264,12 @@ class SoftmaxBlock(Block):
     def value(self, x: Floats) -> Floats:
         values = []
         for rows, labels, W in zip(self.X, self.y, self._matrices(x), strict=True):
-            logits = _logits(rows, W)
+            logits = np.ascontiguousarray((rows @ W[:-1]).T)
+            logits += W[-1][:, None]
+            logits -= logits.max(0)
             right = logits[labels, np.arange(len(rows))]
-            entropy = (logsumexp(logits, axis=0) - right).mean()
-            values.append(float(entropy) + self.problem.l2 / 2 * _square(W))
+            entropy = np.log(np.exp(logits, out=logits).sum(0)) - right
+            values.append(float(entropy.mean(dtype=np.float64)) + self.problem.l2 / 2 * _square(W))
         return np.array(values)
 
     def divergence(self, x: Floats, y: Floats) -> Floats:
