@@ -4,12 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint bench clean
+# The only place that knows of a folder with data beside the project; it need not exist.
+ifneq ($(wildcard ../shared/data),)
+export PDMM_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help setup demo test lint bench reproduce clean
 
 help:
 	@echo "make demo    run all methods on the paper's least-squares problem (about 15 s)"
 	@echo "make test    lint, types, tests and doctests"
 	@echo "make bench   measure speed and memory against plain NumPy (a few minutes)"
+	@echo "make reproduce   the paper's figures and table at full size (45 minutes)"
 	@echo "make clean   remove the environment and all that was generated"
 
 setup: $(READY)
@@ -32,6 +38,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+reproduce: setup
+	$(BIN)/pdmm reproduce all --out out/reproduction
 
 bench: setup
 	$(BIN)/python -m benchmarks

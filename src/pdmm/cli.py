@@ -8,7 +8,14 @@ try:
     import matplotlib
     import typer
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 except ImportError as error:
     sys.exit(f"the pdmm command needs {error.name}: pip install 'pdmm[cli]'")
 
@@ -66,6 +73,84 @@ def demo(
     console.print(f"\nFigure: {path}")
 
 
+@app.command()
+def reproduce(
+    what: Annotated[str, typer.Argument(help="fig1, fig2, fig3, table1 or all.")],
+    quick: Annotated[bool, typer.Option(help="A small version of it, in two minutes.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for runs, figures and report.")] = None,
+) -> None:
+    """Run the paper's experiments, and put the results beside the paper's claims.
+
+    Finished runs are kept: an interrupted command goes on where it was.
+    """
+    from pdmm.data import DataError
+    from pdmm.paper import reproduce as paper
+
+    if what not in paper.NAMES:
+        raise typer.BadParameter(f"{what!r} is not one of {', '.join(paper.NAMES)}")
+    folder = out or Path("out") / ("reproduction-quick" if quick else "reproduction")
+    console = Console()
+    columns = (
+        TextColumn("{task.description:<40}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    try:
+        with Progress(*columns, console=console, transient=True, speed_estimate_period=120) as bar:
+            task = bar.add_task("setting up", total=paper.cost(what, quick))
+            written = paper.reproduce(
+                what,
+                folder,
+                quick,
+                lambda label, cost: bar.update(task, advance=cost, description=label),
+            )
+    except DataError as error:
+        console.print(str(error), markup=False)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        console.print(f"Stopped; finished runs are in {folder / 'runs'} and will not be repeated.")
+        raise typer.Exit(130) from None
+    for path in written:
+        console.print(str(path), markup=False, highlight=False, soft_wrap=True)
+
+
+data = typer.Typer(help="Data sets of the paper.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
+
+@data.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="mnist or fashion-mnist.")],
+    folder: Annotated[
+        Path | None, typer.Option(help="A folder that may hold it; looked at first.")
+    ] = None,
+) -> None:
+    """Find a data set or download it, check it, and say where it is."""
+    from pdmm.data import NAMES, DataError
+    from pdmm.data import fetch as find
+    from pdmm.data.sources import cache_folder
+
+    if name not in NAMES:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(NAMES)}")
+    console = Console()
+    try:
+        files, origin = find(name, folder)
+    except DataError as error:
+        console.print(str(error), markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    size = sum(map(len, files.values())) / 1e6
+    console.print(f"{name}: {len(files)} files, {size:.0f} MB, checked.", highlight=False)
+    console.print(f"From {origin}", markup=False, highlight=False, soft_wrap=True)
+    if (kept := cache_folder() / name).is_dir():
+        console.print(f"Kept in {kept}", markup=False, highlight=False, soft_wrap=True)
+
+
 def main() -> None:
     """Entry point of the ``pdmm`` command."""
     app()
+
+
+if __name__ == "__main__":
+    main()

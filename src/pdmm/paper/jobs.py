@@ -1,0 +1,78 @@
+"""Experiments as lists of jobs: what to run, and what it costs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import pdmm
+from pdmm.paper.store import Columns, Store
+
+METHODS: dict[str, Callable[..., pdmm.Method]] = {
+    "FedAvg": pdmm.FedAvg,
+    "GPDMM": pdmm.GPDMM,
+    "SCAFFOLD": pdmm.Scaffold,
+    "AGPDMM": pdmm.AGPDMM,
+    "Inexact FedSplit": pdmm.InexactFedSplit,
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: its parameters (which name it on disk), its cost, and how to do it."""
+
+    parameters: dict[str, Any]
+    cost: float
+    run: Callable[[dict[str, Any], Callable[[], object]], Columns]
+
+
+@lru_cache(maxsize=1)  # a large problem is held until another is asked for
+def least_squares(clients: int, samples: int, features: int, seed: int) -> pdmm.LeastSquares:
+    """The paper's random problem, factorised once for all runs on it."""
+    return pdmm.LeastSquares.random(clients, samples, features, seed=seed).factorise()
+
+
+def run_least_squares(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
+    """Gap after every round."""
+
+    def after_round(r: int, x: object) -> None:
+        advance()
+
+    method = METHODS[parameters["method"]](**parameters["settings"])
+    result = pdmm.solve(
+        least_squares(**parameters["problem"]),
+        method,
+        rounds=parameters["rounds"],
+        callback=after_round,
+    )
+    return {name: np.asarray(result.history[name]) for name in ("round", "gap", "objective")}
+
+
+def complete(
+    jobs: Iterable[Job], store: Store, advance: Callable[[str, float], object]
+) -> list[tuple[Job, Columns]]:
+    """Every job's columns: from the store, or computed and stored.
+
+    Args:
+        jobs: what is wanted.
+        store: where finished runs are.
+        advance: called as ``advance(label, cost)`` as work is done.
+    """
+    done = []
+    for job in jobs:
+        p = job.parameters
+        label = f"{p['experiment']}: {p['method']}, K = {p['settings']['local_steps']}"
+        columns = store.get(p)
+        if columns is None:
+            per_round = job.cost / p["rounds"]
+            columns = job.run(p, lambda: advance(label, per_round))  # noqa: B023
+            store.put(p, columns)
+            columns = (
+                store.get(p) or columns
+            )  # as it would be found: an interruption changes nothing
+        else:
+            advance(label, job.cost)
+        done.append((job, columns))
+    return done

@@ -1,0 +1,93 @@
+"""``pdmm reproduce``: the paper's experiments, their figures, and a report."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pdmm.files import write_whole
+from pdmm.paper import fig1, fig2, fig3, findings
+from pdmm.paper.jobs import Job, complete
+from pdmm.paper.store import Columns, Store
+from pdmm.report.document import Section, markdown, page
+
+EXPERIMENTS: dict[
+    str,
+    tuple[Callable[[bool], list[Job]], Callable[..., Section]],
+] = {
+    "fig1": (fig1.jobs, findings.about_fig1),
+    "fig2": (fig2.jobs, findings.about_fig2),
+    "fig3": (fig3.jobs, findings.about_fig3),
+}
+NAMES: dict[str, tuple[str, ...]] = {
+    "fig1": ("fig1",),
+    "fig2": ("fig2",),
+    "fig3": ("fig3",),
+    "table1": ("fig3",),
+}
+NAMES["all"] = tuple(EXPERIMENTS)
+
+
+def cost(name: str, quick: bool) -> float:
+    """How much there is to do, in units of which a job's progress is a part."""
+    return sum(_share(experiment, quick) for experiment in NAMES[name])
+
+
+def _share(experiment: str, quick: bool) -> float:
+    # Seconds at full size on two cores, measured: progress is then close to time.
+    return {"fig1": 10.0, "fig2": 420.0, "fig3": 2100.0}[experiment] if not quick else 30.0
+
+
+def reproduce(
+    name: str, out: Path, quick: bool, advance: Callable[[str, float], object]
+) -> list[Path]:
+    """Run what is not in the store yet, and write figures, curves and the report.
+
+    Args:
+        name: a key of ``NAMES``.
+        out: the folder for all that is written; finished runs are in its ``runs/``.
+        quick: the small version.
+        advance: called as ``advance(label, cost)`` as work is done.
+
+    Returns:
+        The files that were written, the report last.
+    """
+    store = Store(out / "runs")
+    sections, written = [], []
+    for experiment in NAMES[name]:
+        jobs, about = EXPERIMENTS[experiment]
+        wanted = jobs(quick)
+        scale = _share(experiment, quick) / sum(job.cost for job in wanted)
+        runs = complete(wanted, store, lambda label, c, s=scale: advance(label, s * c))  # type: ignore[misc]
+        section = about(runs, out, quick)
+        sections.append(section)
+        curves = out / f"{experiment}.csv"
+        write_whole(curves, _csv(runs).encode())
+        written += [*(f.with_suffix(s) for f in section.figures for s in (".png", ".svg")), curves]
+    title = "The paper's experiments" + (", quick version" if quick else "")
+    for suffix, render in ((".md", markdown), (".html", page)):
+        path = out / f"report{suffix}"
+        write_whole(path, render(title, sections).encode())
+        written.append(path)
+    return written
+
+
+def _csv(runs: Sequence[tuple[Job, Columns]]) -> str:
+    """All curves as one table, a row a recorded round."""
+    text = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for job, columns in runs:
+        p = job.parameters
+        fixed = {
+            "method": p["method"],
+            **p.get("problem", {"data": p.get("data")}),
+            **p["settings"],
+        }
+        for row in zip(*columns.values(), strict=True):
+            values = dict(zip(columns, (entry.item() for entry in row), strict=True))
+            if writer is None:
+                names = {**fixed, "rho": "", **values}
+                writer = csv.DictWriter(text, list(names), lineterminator="\n")
+                writer.writeheader()
+            writer.writerow({**fixed, **values})
+    return text.getvalue()

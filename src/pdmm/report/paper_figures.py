@@ -1,0 +1,93 @@
+"""The paper's figures, in the paper's arrangement: a panel for each K."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from pdmm.report.figures import look
+
+
+class Curve(NamedTuple):
+    """A curve of a panel: its name says its colour."""
+
+    name: str
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+
+
+class Panel(NamedTuple):
+    """A panel: what stands over it, and its curves."""
+
+    title: str
+    curves: list[Curve]
+
+
+def grid(
+    rows: list[list[Panel]],
+    row_titles: list[str],
+    across: str,
+    up: str,
+    stem: Path,
+    floor: float | None = None,
+) -> list[Path]:
+    """Draw panels row by row with one legend below, and write them as PNG and SVG.
+
+    Args:
+        rows: the panels.
+        row_titles: what stands left of each row.
+        across: label of the horizontal axes.
+        up: label of the vertical axes.
+        stem: path of the files, without suffix.
+        floor: lowest value to show, where curves end in rounding noise.
+    """
+    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    plt.rcParams["svg.hashsalt"] = "pdmm"  # the same figure is the same file
+    columns = max(len(row) for row in rows)
+    figure, axes = plt.subplots(
+        len(rows),
+        columns,
+        figsize=(1.2 + 2.1 * columns, 0.9 + 1.9 * len(rows)),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+        layout="constrained",
+    )
+    for r, (row, title) in enumerate(zip(rows, row_titles, strict=True)):
+        for axis, panel in zip(axes[r], row, strict=True):
+            for curve in panel.curves:
+                y = np.where(curve.y > 0, curve.y, np.nan)
+                axis.semilogy(
+                    curve.x, y, label=curve.name, **{**look(curve.name), "linewidth": 1.5}
+                )
+            axis.set_title(panel.title, fontsize=9)
+            axis.grid(which="major", color="#e8e8e8", linewidth=0.6)
+            axis.set_axisbelow(True)
+            axis.margins(x=0.01)
+            if floor is not None:
+                axis.set_ylim(bottom=floor)
+        axes[r][0].set_ylabel(f"{title}\n{up}" if title else up)
+    for axis in axes[-1]:
+        axis.set_xlabel(across)
+    _legend(figure, axes.flat)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
+    figure.savefig(paths[0], dpi=150)
+    figure.savefig(paths[1], metadata={"Date": None})
+    plt.close(figure)
+    return paths
+
+
+def _legend(figure: Figure, axes: Iterable[Any]) -> None:
+    """One entry a name, below all panels: it covers no curve."""
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        handles, names = axis.get_legend_handles_labels()
+        entries.update(zip(names, handles, strict=True))
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=5, frameon=False
+    )

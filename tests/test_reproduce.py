@@ -1,0 +1,136 @@
+"""The paper's experiments: finished runs are kept, and the report says what was measured."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from pdmm.cli import app
+from pdmm.paper import fig1, fig2, fig3
+from pdmm.paper.jobs import Job, complete
+from pdmm.paper.reproduce import reproduce
+from pdmm.paper.store import Columns, Store
+
+KEY = {"experiment": "test", "method": "m", "settings": {"local_steps": 1}, "rounds": 3}
+
+
+def silent(label: str, cost: float) -> None:
+    pass
+
+
+def test_a_run_is_found_by_its_parameters_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    columns: Columns = {"gap": np.array([1.0, 1e-30]), "round": np.array([0, 1])}
+    assert store.get(KEY) is None
+    store.put(KEY, columns)
+    found = Store(tmp_path / "runs").get(dict(reversed(KEY.items())))
+    assert found is not None
+    for name, column in columns.items():
+        np.testing.assert_array_equal(found[name], column)
+        assert found[name].dtype == column.dtype
+    assert store.get({**KEY, "rounds": 4}) is None
+
+
+def test_a_cut_or_foreign_file_counts_as_no_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put(KEY, {"gap": np.ones(100)})
+    whole = store.path(KEY).read_bytes()
+    for contents in (whole[:-8], whole[:20], b"", b"not a run at all"):
+        store.path(KEY).write_bytes(contents)
+        assert store.get(KEY) is None
+    store.put({**KEY, "rounds": 9}, {"gap": np.ones(3)})
+    store.path(KEY).write_bytes(store.path({**KEY, "rounds": 9}).read_bytes())
+    assert store.get(KEY) is None
+
+
+def test_finished_jobs_are_not_repeated(tmp_path: Path) -> None:
+    ran: list[str] = []
+
+    def job(name: str, rounds: int = 3) -> Job:
+        def run(parameters: object, advance: object) -> Columns:
+            ran.append(name)
+            if name == "fails" and ran.count("fails") == 1:
+                raise KeyboardInterrupt
+            return {"gap": np.arange(float(rounds))}
+
+        return Job({**KEY, "method": name, "rounds": rounds}, cost=1.0, run=run)
+
+    store = Store(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        complete([job("first"), job("fails"), job("last")], store, silent)
+    done = complete([job("first"), job("fails"), job("last")], store, silent)
+    assert ran == ["first", "fails", "fails", "last"]
+    assert [columns["gap"].tolist() for _, columns in done] == [[0.0, 1.0, 2.0]] * 3
+    complete([job("first", rounds=4)], store, silent)
+    assert ran[-1] == "first"
+
+
+def test_quick_fig1_stalls_and_converges(tmp_path: Path) -> None:
+    written = reproduce("fig1", tmp_path, quick=True, advance=silent)
+    assert [path.name for path in written] == [
+        "fig1.png",
+        "fig1.svg",
+        "fig1.csv",
+        "report.md",
+        "report.html",
+    ]
+    report = (tmp_path / "report.md").read_text()
+    assert report.count("| holds |") == 2
+    assert "gamma = 1/(n - d) = 0.002222" in report
+    page = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http" not in page.replace("http-equiv", "")
+    lines = (tmp_path / "fig1.csv").read_text().splitlines()
+    assert len(lines) == 1 + 4 * 101
+
+
+def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pdmm.cli", "reproduce", "fig1", "--quick", "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    killed = 0
+    for wait in (0.3, 0.8, 1.3, 1.8, 2.5):
+        process = subprocess.Popen(
+            [*command, str(tmp_path / "killed")],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(wait)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            killed += 1
+        process.wait()
+    subprocess.run([*command, str(tmp_path / "killed")], check=True, capture_output=True)
+    assert killed > 0
+    for name in ("fig1.csv", "fig1.svg", "report.md", "report.html"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
+
+
+def test_the_full_experiments_are_the_papers() -> None:
+    jobs = fig2.jobs(quick=False)
+    paper = [job.parameters for job in jobs if "rho" not in job.parameters["settings"]]
+    assert len(paper) == 80
+    assert {p["settings"]["step_size"] for p in paper} == {5e-5, 1e-4}
+    assert {p["problem"]["clients"] for p in paper} == {25, 500}
+    assert {p["settings"]["local_steps"] for p in paper} == {1, 3, 5, 10, 20}
+    assert {(p["problem"]["samples"], p["problem"]["features"]) for p in paper} == {(5000, 500)}
+    table = [job.parameters for job in fig3.jobs(quick=False)]
+    assert len(table) == 40
+    assert {p["rounds"] for p in table} == {1550}
+    assert len(fig1.jobs(quick=False)) == 4
+    # A run on the large problem must not be followed by one on the small: it is held but once.
+    sizes = [job.parameters["problem"]["clients"] for job in jobs]
+    assert sizes == sorted(sizes)
+
+
+def test_unknown_names_are_refused() -> None:
+    runner = CliRunner()
+    for command in (["reproduce", "fig9"], ["data", "fetch", "cifar"]):
+        result = runner.invoke(app, command)
+        assert result.exit_code == 2
+        assert "is not one of" in result.output
