@@ -1,5 +1,7 @@
 """The clients' functions against plain NumPy formulas, and their sum against direct solvers."""
 
+import copy
+import pickle
 import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -852,3 +854,65 @@ def test_data_are_not_copied(dtype: Any) -> None:
         tracemalloc.stop()
     assert len(problems) == 3
     assert peak < A[0].nbytes / 10
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_exactly_dependent_columns_have_a_right_objective_and_gap(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    groups = [rng.integers(0, 3, 60) for _ in range(5)]
+    A = [np.column_stack([np.ones(60), np.eye(3)[g]]) for g in groups]
+    b = [rng.standard_normal(60) for _ in groups]
+    result = pdmm.solve(pdmm.LeastSquares(A, b), pdmm.PDMM(40.0), rounds=200)
+    true = sum(0.5 * float(((a @ result.x - v) ** 2).sum()) for a, v in zip(A, b, strict=True))
+    assert result.history["objective"][-1] == pytest.approx(true, rel=1e-12)
+    assert 0 <= result.history["gap"][-1] < 1e-20
+    assert (result.history["gap"] >= 0).all()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint64])
+def test_labels_of_every_integer_type_mean_the_same(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((300, 3)) for _ in range(2)]
+    y = [rng.integers(0, 10, 300) for _ in range(2)]
+    small = [labels.astype(kind) for labels in y]
+    runs = [
+        pdmm.solve(pdmm.SoftmaxRegression(X, labels, classes=10), pdmm.AGPDMM(0.2, 3), 5).x
+        for labels in (y, small)
+    ]
+    np.testing.assert_array_equal(runs[0], runs[1])
+
+
+def test_accuracy_refuses_labels_that_do_not_fit() -> None:
+    X, y = labelled([8, 9])
+    problem = pdmm.SoftmaxRegression(X, y, classes=4)
+    x = np.zeros(problem.dimension)
+    assert problem.accuracy(x, X, y) == problem.accuracy(x)
+    for bad in (y[0][:, None], y[0].astype(float), y[1]):
+        with pytest.raises(ValueError, match="y must hold a whole number for each row"):
+            problem.accuracy(x, X[0], bad)
+    with pytest.raises(ValueError, match="x must have shape"):
+        problem.predict(x[1:], X[0])
+
+
+def test_values_come_from_residuals_not_from_large_terms_that_cancel() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((3, 20, 4)).astype(np.float32)
+    b = (1000 * A.sum(-1) + rng.standard_normal((3, 20))).astype(np.float32)
+    problem, x = pdmm.LeastSquares(A, b), np.full(4, 1000, np.float32)
+    true = 0.5 * float(((A.astype(float) @ x - b) ** 2).sum())
+    assert problem.objective(x) == pytest.approx(true, rel=1e-12)
+    start = pdmm.solve(problem, pdmm.PDMM(9.0), 1, x0=x, optimum=False).history["objective"][0]
+    assert start == pytest.approx(true, rel=1e-12)
+
+
+def test_a_used_problem_can_be_copied() -> None:
+    problem = pdmm.LeastSquares(*(np.array(part) for part in rows_of([9] * 3)))
+    first = pdmm.solve(problem, pdmm.PDMM(2.0), 5).x
+    for twin in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
+        np.testing.assert_array_equal(pdmm.solve(twin, pdmm.PDMM(2.0), 5).x, first)
+
+
+def test_data_whose_squares_overflow_are_refused_by_name() -> None:
+    A = [np.ones((5, 2)), np.full((5, 2), 1e160)]
+    with pytest.raises(ValueError, match=r"A\[1\] \(client 1\) is too large"):
+        pdmm.solve(pdmm.LeastSquares(A, [np.ones(5)] * 2), pdmm.PDMM(1.0), 2)

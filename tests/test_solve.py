@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import rich.console
+import threadpoolctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import pdmm
+from pdmm.threads import Threads
 
 Array = npt.NDArray[Any]
 ProblemOf = Callable[[], pdmm.Problem]
@@ -694,3 +696,45 @@ def test_a_float32_point_on_the_edge_of_a_box_is_inside_it() -> None:
     )
     assert result.x.dtype == np.float32
     np.testing.assert_allclose(result.history["gap"][-1], 0, atol=1e-6)
+
+
+def test_an_optimum_outside_the_box_is_refused() -> None:
+    with pytest.raises(ValueError, match="optimum has the objective inf"):
+        pdmm.solve(
+            tall(),
+            pdmm.PDMM(1.0),
+            2,
+            regulariser=pdmm.Box(-1, 1),
+            optimum=np.full(tall().dimension, 9),
+        )
+
+
+def blas_threads() -> set[int]:
+    return {
+        lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"
+    }
+
+
+def test_blas_has_one_thread_inside_and_its_own_number_after() -> None:
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        inside: list[set[int]] = []
+
+        def nested(r: int, x: object) -> None:
+            inside.append(blas_threads())
+            if r == 1:  # another run that begins and ends within this one changes nothing
+                pdmm.solve(tall(), pdmm.PDMM(1.0), 1)
+
+        pdmm.solve(tall(), pdmm.PDMM(1.0), 3, callback=nested)
+        assert inside == [{1}] * 3
+        assert blas_threads() == {2}
+
+
+def test_runs_that_overlap_in_threads_restore_blas() -> None:
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        first, second = Threads(1), Threads(1)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == {2}

@@ -398,3 +398,59 @@ def test_theorem_2_for_gpdmm(case: Instance, K: int, fraction: float, scale: flo
         left = gap.sum() + gamma1 * eta**2 / 2 * ((lam_mean - lam_star) ** 2).sum()
         assert left <= bound / R + 1e-12 * bound
         assert left >= -1e-12 * bound
+
+
+@pytest.mark.parametrize(
+    "method",
+    [pdmm.PDMM(2.0), pdmm.GPDMM(0.05, 3), pdmm.AGPDMM(0.05, 3, relaxation=0.7)],
+    ids=repr,
+)
+def test_absent_clients_contribute_nothing(method: Method) -> None:
+    rng = np.random.default_rng(3)
+    A, b = rng.standard_normal((5, 8, 3)), rng.standard_normal((5, 8))
+    problem = pdmm.LeastSquares(A, b).factorise()
+    weights = rng.uniform(0.5, 2, 5)
+
+    def prox(v: Vector, t: float) -> Vector:
+        return v
+
+    server = method.server_start(np.ones(3), prox)
+    memories = [method.client_start(np.ones(3)) for _ in range(5)]
+    for _ in range(300):
+        message = method.broadcast(server)
+        chosen = rng.choice(5, size=2, replace=False)
+        uploads = {}
+        for i in chosen:
+            uploads[i], draft = method.client(message, memories[i], problem.client(i), method.steps)
+            memories[i] = method.accept(memories[i], draft, uploads[i])
+        arrived = weights[chosen].sum()
+        mean = sum(weights[i] * uploads[i].dz for i in chosen) / arrived
+        upload = type(uploads[chosen[0]])(dz=mean)
+        server = method.server(server, upload, float(arrived / weights.sum()), prox)
+        z = np.average([memory.z for memory in memories], axis=0, weights=weights)
+        np.testing.assert_allclose(server.z, z, atol=1e-13)
+    result = pdmm.solve(problem, pdmm.PDMM(5.0), 200, weights=weights)
+    np.testing.assert_allclose(server.x, result.x, atol=1e-6)
+
+
+def test_scaffolds_variate_stays_the_mean_when_clients_are_absent() -> None:
+    rng = np.random.default_rng(4)
+    problem = pdmm.LeastSquares(rng.standard_normal((5, 8, 3)), rng.standard_normal((5, 8)))
+    method = pdmm.Scaffold(0.02, 3)
+
+    def prox(v: Vector, t: float) -> Vector:
+        return v
+
+    server = method.server_start(np.ones(3), prox)
+    memories = [method.client_start(np.ones(3)) for _ in range(5)]
+    for _ in range(40):
+        message = method.broadcast(server)
+        chosen = rng.choice(5, size=2, replace=False)
+        uploads = []
+        for i in chosen:
+            upload, draft = method.client(message, memories[i], problem.client(i), 3)
+            memories[i] = method.accept(memories[i], draft, upload)
+            uploads.append(upload.dx)
+        mean = type(upload)(dx=np.mean(uploads, axis=0))
+        server = method.server(server, mean, 2 / 5, prox)
+        np.testing.assert_allclose(server.c, np.mean([m.c for m in memories], axis=0), atol=1e-12)

@@ -13,7 +13,12 @@ PerClient: TypeAlias = list[Floats] | Floats  # one array a client, or all of th
 
 
 class ClientError(ValueError):
-    """A client's own function raised, or returned what it must not."""
+    """A client's own function raised, or returned what it must not.
+
+    ``history`` has what :func:`pdmm.solve` had recorded by then.
+    """
+
+    history: Any = None
 
 
 def number(name: str, value: Any) -> float:
@@ -57,14 +62,18 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} must be {words}, got {value!r}")
 
 
-def floats(name: str, value: Any, ndim: int) -> Floats:
-    """A finite float32 or float64 array of ``ndim`` dimensions; whole numbers become float64."""
+def floats(name: str, value: Any, ndim: int, whole_as: Any = np.float64) -> Floats:
+    """A finite float32 or float64 array of ``ndim`` dimensions; whole numbers are converted."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked entries: fill them or leave them out")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} is not an array of numbers: {error}") from error
     if array.dtype.kind in "iub":
-        array = array.astype(np.float64)
+        array = array.astype(whole_as)
+    if array.dtype.kind == "f" and not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype not in (np.float32, np.float64):
         raise ValueError(f"{name} must hold float32 or float64 numbers, got {array.dtype}")
     if array.ndim != ndim:
@@ -83,7 +92,7 @@ def finite(name: str, array: Floats) -> None:
         raise ValueError(f"{name} has {array[where]} at position {where}; all must be finite")
 
 
-def per_client(name: str, values: Any, ndim: int) -> PerClient:
+def per_client(name: str, values: Any, ndim: int, whole_as: Any = np.float64) -> PerClient:
     """The clients' float arrays, checked: a list of arrays, or one stacked array of them."""
     if isinstance(values, np.ndarray) and values.dtype != object:
         if values.ndim != ndim + 1:
@@ -94,16 +103,18 @@ def per_client(name: str, values: Any, ndim: int) -> PerClient:
         if 0 in values.shape:
             raise ValueError(f"{name} has shape {values.shape}: every client needs a sample")
         try:
-            return floats(name, values, ndim + 1)
+            return floats(name, values, ndim + 1, whole_as)
         except ValueError:  # find the client, for a message that names it
-            return [floats(f"{name}[{i}] (client {i})", v, ndim) for i, v in enumerate(values)]
+            return [
+                floats(f"{name}[{i}] (client {i})", v, ndim, whole_as) for i, v in enumerate(values)
+            ]
     if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
         raise ValueError(
             f"{name} must be a list of arrays, one a client, got {type(values).__name__}"
         )
     if len(values) == 0:
         raise ValueError(f"{name} is empty: at least one client is needed")
-    arrays = [floats(f"{name}[{i}] (client {i})", v, ndim) for i, v in enumerate(values)]
+    arrays = [floats(f"{name}[{i}] (client {i})", v, ndim, whole_as) for i, v in enumerate(values)]
     for i, array in enumerate(arrays):
         if 0 in array.shape:
             raise ValueError(f"{name}[{i}] (client {i}) is empty: every client needs a sample")

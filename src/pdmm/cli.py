@@ -54,6 +54,10 @@ def demo(
     from pdmm.report import figures, tables
 
     console = Console()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write to {out}: {error}") from None
     console.print(
         f"Least squares as in the paper: {setting.CLIENTS} clients with {setting.SAMPLES} samples "
         f"of {setting.FEATURES} features each, generated in memory.\n"

@@ -41,6 +41,10 @@ class Objective:
             self.slope = None if self.x_star is None else l2 * self.x_star
         if self.x_star is not None:
             self.f_star = self._value(self.x_star)
+        if self.f_star is not None and not np.isfinite(self.f_star):
+            raise ValueError(
+                f"optimum has the objective {self.f_star}: it is outside the regulariser"
+            )
 
     def _value(self, x: Floats) -> float:
         return self.total.value(x) + (self.h.value(x) if self.h else 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import finite, whole
+from pdmm.checks import ClientError, finite, whole
 from pdmm.engines.local import Local
 from pdmm.methods.base import Method
 from pdmm.problems.base import Block, Floats, Problem, SumOfBlocks
@@ -90,7 +90,9 @@ def solve(
     w = _weights(weights, problem.clients)
     known = _optimum(optimum, problem.dimension)
     pool = Threads(1 if threads is None and not problem.parallel else threads)
-    problem.check(start)
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable as callback(round, x), got {callback!r}")
+    problem.check(start, method.exact)
 
     def prox(v: Floats, t: float) -> Floats:
         return v if regulariser is None else regulariser.prox(v, t / weight)
@@ -99,7 +101,7 @@ def solve(
     with pool, progress_bar(f"{type(method).__name__}", rounds, show=progress) as advance:
         engine = Local(problem, method, start, w, rounds, pool)
         total = None if optimum is False else problem.total(w, pool)
-        total = total or SumOfBlocks(problem, engine.source, w, pool)
+        total = total or SumOfBlocks(problem, problem.evaluator(engine.source), w, pool)
         objective = Objective(total, regulariser, known)
         server = method.server_start(start, prox)
         message = method.broadcast(server)
@@ -108,12 +110,15 @@ def solve(
         recorder = Recorder(objective, traffic, problem.clients, method.exact)
         setup_seconds = perf_counter() - begun
         recorder.record(0, x)
+        far = max(1.0, float(np.linalg.norm(start)))
         reason, diverged, done, worst = f"all {rounds} rounds done", False, 0, 0.0
         for r in range(1, rounds + 1):
             try:
                 outcome = engine.round(message)
             except Exception as error:
                 error.add_note(f"in round {r} of {type(method).__name__}")
+                if isinstance(error, ClientError):
+                    error.history = recorder.history()
                 raise
             with np.errstate(over="ignore", invalid="ignore"):
                 server = method.server(server, outcome.mean, outcome.share, prox)
@@ -122,12 +127,13 @@ def solve(
             recorder.add(outcome.tally)
             worst = max(worst, outcome.tally.error)
             done = r
-            if outcome.bad_client is not None or not size < TOO_LARGE:
+            if outcome.bad_client is not None or not size < TOO_LARGE * far:
                 diverged = True
                 reason = _why_diverged(r, size, outcome.bad_client, method, problem)
                 break
             x = message.x.astype(problem.dtype)
-            stop = callback is not None and callback(r, x.copy())
+            answer: Any = callback(r, x.copy()) if callback is not None else None
+            stop = np.ndim(answer) == 0 and bool(answer)
             if r % record_every == 0 or r == rounds or stop:
                 recorder.record(r, x)
             advance(1)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Lock
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -25,6 +26,29 @@ def available() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _OneBlasThread:
+    """Holds BLAS to one thread while anyone needs that; the limit is the whole process's."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+        self.limit: threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.users == 0:
+                self.limit = threadpool_limits(limits=1, user_api="blas")
+            self.users += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0 and self.limit is not None:
+                self.limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
 class Threads:
     """A pool that maps a function over blocks, in order; a context manager."""
 
@@ -33,7 +57,7 @@ class Threads:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(threadpool_limits(limits=1, user_api="blas"))
+        self._stack.enter_context(_one_blas_thread)
         self._pool = (
             self._stack.enter_context(ThreadPoolExecutor(self.threads))
             if self.threads > 1

@@ -47,7 +47,8 @@ class Local:
         self.cursor += self.method.steps
         weight = float(self.weights.sum())
         upload = parts[0][0]
-        sums = (sum(fields) for fields in zip(*(part[0] for part in parts), strict=True))
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = [sum(fields) for fields in zip(*(part[0] for part in parts), strict=True)]
         tallies = [part[1] for part in parts]
         return Outcome(
             mean=type(upload)(*(total / weight for total in sums)),
@@ -71,7 +72,7 @@ class Local:
             for field, new in zip(memory, method.accept(mine, draft, upload), strict=True):
                 field[block] = new
             w = self.weights[block]
-            sums = type(upload)(*(w @ field.astype(np.float64) for field in upload))
+            sums = type(upload)(*(w @ field.astype(np.float64, copy=False) for field in upload))
         bad = None
         if not all(np.isfinite(field).all() for field in sums):
             rows = [~np.isfinite(field).all(axis=1) for field in upload]

@@ -71,7 +71,7 @@ class Family(Method):
             )
 
     def server_start(self, x0: Array, prox: Prox) -> Server:
-        return Server(z=x0, x=prox(x0, 1 / self.penalty))
+        return Server(z=x0, x=prox(1 * x0, 1 / self.penalty))  # no array is shared by two fields
 
     def client_start(self, x0: Array) -> Any:
         return Memory(z=x0)
@@ -93,7 +93,7 @@ class Family(Method):
 
     def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
         z = server.z + share * mean.dz
-        return Server(z=z, x=prox(z, 1 / self.penalty))  # eq. server_update
+        return Server(z=z, x=prox(1 * z, 1 / self.penalty))  # eq. server_update
 
 
 class ExactFamily(Family):
@@ -121,6 +121,8 @@ class GradientFamily(GradientSteps, Family):
         self.check_steps()
         if self.rho is not None:
             self.settle(rho=positive("rho", self.rho))
+        if 1 / self.step_size > 1e300:
+            raise ValueError(f"step_size must not be as small as {self.step_size!r}")
         self.check_relaxation()
 
     @property

@@ -256,14 +256,25 @@ class Problem(ABC):
     def objective(self, x: Any, weights: Any = None) -> float:
         """F(x) = sum_i w_i f_i(x), by a pass over the data (weights of 1 if not given)."""
         w = np.ones(self.clients) if weights is None else np.asarray(weights, dtype=np.float64)
+        for name, array, length in (
+            ("x", np.asarray(x), self.dimension),
+            ("weights", w, self.clients),
+        ):
+            if array.shape != (length,):
+                raise ValueError(f"{name} must have shape ({length},), got shape {array.shape}")
         with Threads(None if self.parallel else 1) as threads:
-            return SumOfBlocks(self, self, w, threads).value(np.asarray(x, dtype=self.dtype))
+            source = self.evaluator(self.prepare(1, 1, False, threads))
+            return SumOfBlocks(self, source, w, threads).value(np.asarray(x, dtype=self.dtype))
+
+    def evaluator(self, source: Source) -> Source:
+        """What values are taken from; better than what a run works on, where there is better."""
+        return source
 
     def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total | None:
         """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form."""
         return None
 
-    def check(self, x0: Floats) -> None:
+    def check(self, x0: Floats, exact: bool) -> None:
         """Try out what can only be checked by calling it."""
 
     def safe_step(self) -> float | None:

@@ -77,7 +77,9 @@ class Functions(Problem):
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "FunctionBlock":
         return FunctionBlock(self, np.arange(self.clients)[clients])
 
-    def check(self, x0: Floats) -> None:
+    def check(self, x0: Floats, exact: bool) -> None:
+        if exact and "prox" in self.functions:  # then f_i may be infinite at x0, and have no slope
+            return
         for i in range(self.clients):
             value = self.value(i, x0)
             if not np.isfinite(value):
@@ -102,6 +104,8 @@ class Functions(Problem):
     def prox(self, i: int, v: Floats, t: float) -> Vector:
         """argmin_x f_i(x) + ‖x - v‖²/(2 t)."""
         x = self._vector("prox", i, v.copy(), t)
+        if not np.isfinite(x).all():
+            raise ClientError(f"prox[{i}] (client {i}) returned {x}, which is not finite")
         if i not in self._tried:
             self._try_prox(i, x, v, t)
             self._tried.add(i)
@@ -114,8 +118,11 @@ class Functions(Problem):
             point = x + step * (v - x)
             return self.value(i, point) + float((point - v) @ (point - v)) / (2 * t)
 
-        lowest, slack = h(0.0), 1e-9 * (1 + abs(h(1.0)))
-        if min(h(0.1), h(-0.1)) < lowest - slack:
+        try:
+            lowest, around = h(0.0), min(h(0.1), h(-0.1))
+        except ClientError:  # outside the domain of f_i there is nothing to compare with
+            return
+        if around < lowest - 1e-9 * (1 + abs(lowest)):
             raise ClientError(
                 f"prox[{i}] (client {i}) does not minimise f_i(x) + ‖x - v‖²/(2 t) at t = {t:g}. "
                 "It is called as prox(v, t), where t = 1/rho"

@@ -1,5 +1,6 @@
 """Least squares: f_i(x) = 1/2 ‖A_i x - b_i‖², held in whatever form suits its shape."""
 
+from threading import Lock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pdmm.checks import PerClient, not_negative, per_client, same_dtype, whole
-from pdmm.problems.base import Clients, Floats, Problem, Total, partition
+from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total, partition
 from pdmm.problems.least_squares_total import DenseTotal, WideTotal
 from pdmm.problems.quadratic import Gram, Quadratic, Quadratics, Rows, Spectral
 from pdmm.threads import Threads
@@ -28,7 +29,35 @@ def _moments(A: Floats, b: Floats) -> tuple[Floats, Floats, Any]:
     """Moments of one client (n, d), or of a stack of clients (k, n, d), in float64."""
     A, b = A.astype(np.float64, copy=False), b.astype(np.float64, copy=False)
     At = A.swapaxes(-1, -2)
-    return At @ A, (At @ b[..., None])[..., 0], 0.5 * (b * b).sum(-1)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by name where it is used
+        return At @ A, (At @ b[..., None])[..., 0], 0.5 * (b * b).sum(-1)
+
+
+class Residuals:
+    """The clients' data, for values that do not cancel."""
+
+    def __init__(self, A: PerClient, b: PerClient) -> None:
+        self.A, self.b = A, b
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "ResidualBlock":
+        chosen = np.arange(len(self.A))[clients]
+        return ResidualBlock([(self.A[i], self.b[i]) for i in chosen])
+
+
+class ResidualBlock(Block):
+    """1/2 ‖A_i x - b_i‖² from the residuals, in float64."""
+
+    def __init__(self, data: list[tuple[Floats, Floats]]) -> None:
+        super().__init__(len(data))
+        self.data = data
+
+    def value(self, x: Floats) -> Floats:
+        wide = x.astype(np.float64)
+        return np.array([0.5 * float(r @ r) for r in (A @ wide - b for A, b in self.data)])
+
+    def _gradient(self, x: Floats) -> Floats:
+        wide = x.astype(np.float64)
+        return np.stack([(A @ wide - b) @ A for A, b in self.data])
 
 
 class LeastSquares(Problem):
@@ -50,7 +79,8 @@ class LeastSquares(Problem):
     """
 
     def __init__(self, A: Any, b: Any) -> None:
-        A, b = per_client("A", A, 2), per_client("b", b, 1)
+        A = per_client("A", A, 2)
+        b = per_client("b", b, 1, whole_as=A[0].dtype)
         if len(A) != len(b):
             raise ValueError(f"A has {len(A)} clients and b has {len(b)}: they must be the same")
         dtype = same_dtype(("A", A), ("b", b))
@@ -75,6 +105,7 @@ class LeastSquares(Problem):
         # H_i has d² entries, A_i is read twice a step and has n_i d.
         self._tall = self._data is None or 2 * self.samples.mean() >= dimension
         self._factorised = False
+        self._lock = Lock()
         self._held: dict[type[Quadratics], Quadratics] = {}
         self._totals: dict[bytes, Total] = {}
 
@@ -104,7 +135,10 @@ class LeastSquares(Problem):
         m = whole("clients", clients, at_least=1)
         n, d = whole("samples", samples, at_least=1), whole("features", features, at_least=1)
         noise, seed = not_negative("noise", noise), whole("seed", seed, at_least=0)
-        kind = np.dtype(dtype)
+        try:
+            kind = np.dtype(dtype)
+        except TypeError:
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}") from None
         if kind not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {kind}")
         y0 = np.random.default_rng([seed, 0]).standard_normal(d)
@@ -131,6 +165,14 @@ class LeastSquares(Problem):
         self._data, self._given = None, Moments(H, g, c)
         self._start([n] * m, d, kind)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What can be made again is not copied or sent to another process.
+        return {**self.__dict__, "_held": {}, "_totals": {}, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = Lock()
 
     def __repr__(self) -> str:
         n = self.samples
@@ -176,11 +218,12 @@ class LeastSquares(Problem):
     def _hold(self, form: type[Quadratics], threads: Threads) -> Quadratics:
         # A form is always made from the data, never from another form: a run gives the same
         # bits whatever ran before it.
-        if form not in self._held:
-            if self.clients * self._matrix_bytes > HELD_BYTES:
-                self._held.clear()
-            self._held[form] = self._make(form, threads)
-        return self._held[form]
+        with self._lock:
+            if form not in self._held:
+                if self.clients * self._matrix_bytes > HELD_BYTES:
+                    self._held.clear()
+                self._held[form] = self._make(form, threads)
+            return self._held[form]
 
     def _make(self, form: type[Quadratics], threads: Threads) -> Quadratics:
         m, d, r = self.clients, self.dimension, self._rank
@@ -194,6 +237,7 @@ class LeastSquares(Problem):
         def fill(clients: slice) -> None:
             if self._tall:
                 H_block, g[clients], c[clients] = self._block_moments(clients)
+                self._check_range(H_block, clients.start)
                 if form is Gram:
                     H[clients] = H_block
                 else:
@@ -216,6 +260,16 @@ class LeastSquares(Problem):
             if form is Spectral
             else Rows(self._rows()[0], g, c)
         )
+
+    def _check_range(self, H: Floats, first: int) -> None:
+        """Refuse data whose squares the run's precision cannot hold."""
+        largest = np.abs(H).max((1, 2))
+        over = ~(largest <= np.finfo(self.dtype).max)
+        if over.any():
+            i = first + int(over.argmax())
+            raise ValueError(
+                f"A[{i}] (client {i}) is too large: its squares overflow {self.dtype}; rescale it"
+            )
 
     def _rows(self) -> tuple[PerClient, PerClient]:
         assert self._data is not None
@@ -252,6 +306,9 @@ class LeastSquares(Problem):
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Quadratic:
         with Threads() as threads:
             return self.prepare(1, 1, False, threads).at(clients)
+
+    def evaluator(self, source: Source) -> Source:
+        return source if self._data is None else Residuals(*self._data)
 
     # --- the sum --------------------------------------------------------------------------
 

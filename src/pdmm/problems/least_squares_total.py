@@ -54,7 +54,8 @@ class DenseTotal(_QuadraticTotal):
         self.H, self.g, self.data, self.weights = H, g, data, weights
         self.x_min = self._solve(0.0)
         if data is None:
-            self.f_min = c - float(g @ self.x_min) + 0.5 * float(self.x_min @ H @ self.x_min)
+            f_min = c - float(g @ self.x_min) + 0.5 * float(self.x_min @ H @ self.x_min)
+            self.f_min = max(f_min, 0.0)  # a sum of squares, whatever rounding says
         else:  # from the residuals, which do not cancel
             residuals = (A @ self.x_min - b for A, b in zip(*data, strict=True))
             self.f_min = sum(
@@ -119,4 +120,5 @@ def _lstsq(A: Floats, b: Floats, l2: float) -> Vector:
     if l2:
         d = A.shape[1]
         A, b = np.concatenate([A, np.sqrt(l2) * np.eye(d)]), np.concatenate([b, np.zeros(d)])
-    return np.asarray(linalg.lstsq(A.astype(np.float64), b.astype(np.float64))[0])
+    # NumPy's cut-off for singular values, max(n, d) eps, is safe for exactly dependent columns.
+    return np.asarray(np.linalg.lstsq(A.astype(np.float64), b.astype(np.float64), rcond=None)[0])

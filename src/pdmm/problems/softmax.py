@@ -66,7 +66,7 @@ class SoftmaxRegression(Problem):
                 raise ValueError(f"X has {self.clients} clients and y has {len(y)}")
         except TypeError:
             raise ValueError(f"y must be a list of label vectors, got {type(y)}") from None
-        labels = []
+        labels: list[Labels] = []
         for i, (rows, given) in enumerate(zip(self.X, y, strict=True)):
             label = np.asarray(given)
             if rows.shape[1] != self.features:
@@ -87,7 +87,7 @@ class SoftmaxRegression(Problem):
                 raise ValueError(
                     f"y[{i}] (client {i}) has the label {bad}, outside 0 .. {self.classes - 1}"
                 )
-            labels.append(label)
+            labels.append(label.astype(np.intp))  # bytes would overflow as indices
         return labels
 
     def __repr__(self) -> str:
@@ -116,6 +116,8 @@ class SoftmaxRegression(Problem):
 
     def predict(self, x: Any, X: Any) -> npt.NDArray[np.int64]:
         """The most likely class of every row of X."""
+        if np.shape(x) != (self.dimension,):
+            raise ValueError(f"x must have shape ({self.dimension},), got {np.shape(x)}")
         W = np.asarray(x).reshape(self.features + 1, self.classes)
         rows = np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != self.features:
@@ -123,11 +125,27 @@ class SoftmaxRegression(Problem):
         return np.asarray((rows @ W[:-1] + W[-1]).argmax(axis=1))
 
     def accuracy(self, x: Any, X: Any = None, y: Any = None) -> float:
-        """The share of rows whose class is predicted rightly; of the training data by default."""
+        """The share of rows whose class is predicted rightly; of the training data by default.
+
+        X and y are a matrix and its labels, or lists of them, one a client.
+        """
         if (X is None) != (y is None):
             raise ValueError("give X and y together, or neither for the training data")
-        pairs = zip(self.X, self.y, strict=True) if X is None else [(X, y)]
-        right = [self.predict(x, rows) == np.asarray(labels) for rows, labels in pairs]
+        if X is None:
+            X, y = self.X, self.y
+        elif isinstance(X, np.ndarray) and X.ndim == 2:
+            X, y = [X], [y]
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} parts and y has {len(y)}")
+        right = []
+        for rows, given in zip(X, y, strict=True):
+            labels, predicted = np.asarray(given), self.predict(x, rows)
+            if labels.shape != predicted.shape or labels.dtype.kind not in "iu":
+                raise ValueError(
+                    f"y must hold a whole number for each row of X, ({len(predicted)},), "
+                    f"got {labels.dtype} of shape {labels.shape}"
+                )
+            right.append(predicted == labels)
         return float(np.concatenate(right).mean())
 
     def safe_step(self) -> float:
