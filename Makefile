@@ -15,7 +15,7 @@ help:
 	@echo "make demo    run all methods on the paper's least-squares problem (about 15 s)"
 	@echo "make test    lint, types, tests and doctests"
 	@echo "make bench   measure speed and memory against plain NumPy (a few minutes)"
-	@echo "make reproduce   the paper's figures and table at full size (45 minutes)"
+	@echo "make reproduce   the paper's figures and table at full size (long)"
 	@echo "make clean   remove the environment and all that was generated"
 
 setup: $(READY)

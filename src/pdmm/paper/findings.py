@@ -101,7 +101,7 @@ def about_fig2(runs: Runs, out: Path, quick: bool) -> Section:
         (m, s, K)
         for m, s in settings
         for K in fig2.KS
-        if _rounds_to(gap(m, s, K, "GPDMM"), floor) < _rounds_to(gap(m, s, K, "AGPDMM"), floor)
+        if not _faster(gap(m, s, K, "AGPDMM"), gap(m, s, K, "GPDMM"), floor)
     ]
     table = [["m, eta", *(f"K = {K}" for K in fig2.KS[1:])]]
     led, lost = 0, 0
@@ -111,7 +111,7 @@ def about_fig2(runs: Runs, out: Path, quick: bool) -> Section:
             ours, theirs = gap(m, s, K, "AGPDMM"), gap(m, s, K, "SCAFFOLD")
             ahead = np.flatnonzero((theirs < ours)[1:] & (ours[1:] > floor)) + 1
             led += bool(len(ahead))
-            lost += _rounds_to(theirs, floor) < _rounds_to(ours, floor)
+            lost += not _faster(ours, theirs, floor)
             cells.append(f"{ahead[0]} to {ahead[-1]}" if len(ahead) else "never")
         table.append([f"{m}, {s:g}", *cells])
     better = [["", *(f"K = {K}" for K in fig2.KS)]]
@@ -137,7 +137,8 @@ def about_fig2(runs: Runs, out: Path, quick: bool) -> Section:
             (
                 "AGPDMM converges faster than GPDMM for all tested K",
                 HOLDS if not slower else PART,
-                f"fewer rounds to a gap of {floor:.0e} in {20 - len(slower)} of 20 settings",
+                f"in {20 - len(slower)} of 20 settings "
+                f"(by rounds to a gap of {floor:.0e}, else by the final gap)",
             ),
             (
                 "AGPDMM converges faster than SCAFFOLD when K > 1",
@@ -277,6 +278,12 @@ def _panel(
 def _rounds_to(gap: Any, target: float) -> float:
     reached = np.flatnonzero(gap <= target)
     return float(reached[0]) if len(reached) else np.inf
+
+
+def _faster(a: Any, b: Any, floor: float) -> bool:
+    """Whether a reaches the floor before b; if neither does, whether it ends lower."""
+    rounds = _rounds_to(a, floor), _rounds_to(b, floor)
+    return bool(a[-1] < b[-1] if rounds == (np.inf, np.inf) else rounds[0] <= rounds[1])
 
 
 def _show(rounds: float) -> str:

@@ -34,8 +34,8 @@ def cost(name: str, quick: bool) -> float:
 
 
 def _share(experiment: str, quick: bool) -> float:
-    # Seconds at full size on two cores, measured: progress is then close to time.
-    return {"fig1": 10.0, "fig2": 420.0, "fig3": 2100.0}[experiment] if not quick else 30.0
+    # About the seconds that it takes on two cores, so that progress is close to time.
+    return {"fig1": 5.0, "fig2": 390.0, "fig3": 1900.0}[experiment] if not quick else 30.0
 
 
 def reproduce(
