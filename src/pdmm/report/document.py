@@ -13,10 +13,11 @@ img { max-width: 100%; }
 table { border-collapse: collapse; margin: 1rem 0; font-size: 0.92em; }
 th, td { padding: 0.25rem 0.7rem; border-bottom: 1px solid #ddd; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
-td.text { text-align: left; }
+table.claims th, table.claims td { text-align: left; }
 .holds { color: #00663f; font-weight: 600; } .part { color: #8a5a00; font-weight: 600; }
 .fails { color: #b00020; font-weight: 600; }
 """
+CLAIMS = ["the paper says", "verdict", "measured"]
 VERDICTS = {"holds": "holds", "holds with a condition": "part", "does not hold": "fails"}
 
 
@@ -32,8 +33,7 @@ class Section:
 
     def all_tables(self) -> list[list[list[str]]]:
         """The tables, the claims among them."""
-        head = ["the paper says", "verdict", "measured"]
-        return [*self.tables, *([[head, *map(list, self.claims)]] if self.claims else [])]
+        return [*self.tables, *([[CLAIMS, *map(list, self.claims)]] if self.claims else [])]
 
 
 def markdown(title: str, sections: list[Section]) -> str:
@@ -59,7 +59,8 @@ def page(title: str, sections: list[Section]) -> str:
             cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
             lines = [f"<tr>{cells}</tr>"]
             lines += [f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows]
-            body.append(f"<table>{''.join(lines)}</table>")
+            kind = ' class="claims"' if head == CLAIMS else ""
+            body.append(f"<table{kind}>{''.join(lines)}</table>")
         for figure in section.figures:
             data = base64.b64encode(figure.read_bytes()).decode()
             alt = html.escape(section.title)
@@ -72,7 +73,5 @@ def page(title: str, sections: list[Section]) -> str:
 
 
 def _cell(text: str) -> str:
-    kind = VERDICTS.get(text)
-    if kind is None:
-        kind = "text" if len(text) > 30 else ""
-    return f'<td class="{kind}">{html.escape(text)}</td>'
+    kind = f' class="{VERDICTS[text]}"' if text in VERDICTS else ""
+    return f"<td{kind}>{html.escape(text)}</td>"
