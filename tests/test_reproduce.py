@@ -12,9 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pdmm.cli import app
+from pdmm.data import DataError
 from pdmm.paper import fig1, fig2, fig3
 from pdmm.paper.jobs import Job, complete
-from pdmm.paper.reproduce import reproduce
+from pdmm.paper.reproduce import NAMES, reproduce
 from pdmm.paper.store import Columns, Store
 
 KEY = {"experiment": "test", "method": "m", "settings": {"local_steps": 1}, "rounds": 3}
@@ -134,3 +135,17 @@ def test_unknown_names_are_refused() -> None:
         result = runner.invoke(app, command)
         assert result.exit_code == 2
         assert "is not one of" in result.output
+
+
+def test_without_images_the_rest_is_run_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere(name: str) -> None:
+        raise DataError(f"{name} was not found")
+
+    monkeypatch.setattr(fig3, "load", nowhere)
+    fig3.setting.cache_clear()
+    monkeypatch.setitem(NAMES, "all", ("fig3", "fig1"))
+    with pytest.raises(DataError, match="mnist was not found"):
+        reproduce("all", tmp_path, quick=True, advance=silent)
+    assert "Fig. 1" in (tmp_path / "report.md").read_text()

@@ -111,7 +111,8 @@ def reproduce(
                 lambda label, cost: bar.update(task, advance=cost, description=label),
             )
     except DataError as error:
-        console.print(str(error), markup=False)
+        notes = getattr(error, "__notes__", [])
+        console.print("\n".join([str(error), *notes]), markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         console.print(f"Stopped; finished runs are in {folder / 'runs'} and will not be repeated.")

@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pdmm.data import DataError
 from pdmm.files import write_whole
 from pdmm.paper import fig1, fig2, fig3, findings
 from pdmm.paper.jobs import Job, complete
@@ -51,14 +52,21 @@ def reproduce(
 
     Returns:
         The files that were written, the report last.
+
+    Raises:
+        DataError: if images cannot be had; after the rest was run and reported.
     """
     store = Store(out / "runs")
-    sections, written = [], []
+    sections, written, missing = [], [], None
     for experiment in NAMES[name]:
         jobs, about = EXPERIMENTS[experiment]
         wanted = jobs(quick)
         scale = _share(experiment, quick) / sum(job.cost for job in wanted)
-        runs = complete(wanted, store, lambda label, c, s=scale: advance(label, s * c))  # type: ignore[misc]
+        try:
+            runs = complete(wanted, store, lambda label, c, s=scale: advance(label, s * c))  # type: ignore[misc]
+        except DataError as error:
+            missing = error
+            continue
         section = about(runs, out, quick)
         sections.append(section)
         curves = out / f"{experiment}.csv"
@@ -69,6 +77,9 @@ def reproduce(
         path = out / f"report{suffix}"
         write_whole(path, render(title, sections).encode())
         written.append(path)
+    if missing is not None:
+        missing.add_note(f"The report in {out} has all that needs no such data.")
+        raise missing
     return written
 
 
