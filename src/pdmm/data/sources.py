@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from pdmm.files import write_whole
@@ -191,12 +192,11 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> tuple[dict
     cache = cache_folder()
     places = [place for root in given for place in (root / name, root)]
     for place in (*places, *(root / name for root in SYSTEM), cache / name):
-        if search.attempt(str(place), lambda place=place: _folder(place)):  # type: ignore[misc]
+        if search.attempt(str(place), partial(_folder, place)):
             return search.found, search.origin
     label, package = PACKAGES[name]
     remote: list[tuple[str, Callable[[], Iterator[tuple[str, bytes]]]]] = [
-        (address, lambda address=address: _mirror(address))  # type: ignore[misc]
-        for address in MIRRORS[name]
+        (address, partial(_mirror, address)) for address in MIRRORS[name]
     ]
     for where, read in (*remote, (label, package)):
         if search.attempt(where, read):

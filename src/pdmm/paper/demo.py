@@ -10,19 +10,18 @@ RHO = float(SAMPLES - FEATURES)  # sqrt(L mu) of such random data is close to n 
 
 
 def problem() -> pdmm.LeastSquares:
-    """The problem of Section VI-A with 25 clients (1 GB of data, of which moments are kept)."""
+    """The problem of Section VI-A with 25 clients: half a gigabyte, of which moments are kept."""
     return pdmm.LeastSquares.random(CLIENTS, SAMPLES, FEATURES, noise=0.5, seed=0)
 
 
 def methods() -> dict[str, pdmm.Method]:
     """Every method of the paper, with its defaults; rho = sqrt(L mu) where one is needed."""
-    split = {"gamma": 1 / RHO, "step_size": STEP, "local_steps": STEPS}
     return {
         "gradient descent": pdmm.GradientDescent(STEP),
         "FedAvg": pdmm.FedAvg(STEP, STEPS),
         "SCAFFOLD": pdmm.Scaffold(STEP, STEPS),
-        "Inexact FedSplit": pdmm.InexactFedSplit(**split),  # type: ignore[arg-type]
-        "Inexact FedSplit, from x_s": pdmm.InexactFedSplit(**split, start="server"),  # type: ignore[arg-type]
+        "Inexact FedSplit": pdmm.InexactFedSplit(1 / RHO, STEP, STEPS),
+        "Inexact FedSplit, from x_s": pdmm.InexactFedSplit(1 / RHO, STEP, STEPS, start="server"),
         "GPDMM": pdmm.GPDMM(STEP, STEPS),
         "AGPDMM": pdmm.AGPDMM(STEP, STEPS),
         "AGPDMM, rho = √(L mu)": pdmm.AGPDMM(STEP, STEPS, rho=RHO),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -67,11 +67,10 @@ def complete(
         columns = store.get(p)
         if columns is None:
             per_round = job.cost / p["rounds"]
-            columns = job.run(p, lambda: advance(label, per_round))  # noqa: B023
+            columns = job.run(p, partial(advance, label, per_round))
             store.put(p, columns)
-            columns = (
-                store.get(p) or columns
-            )  # as it would be found: an interruption changes nothing
+            # Read back, as a later command would find it: an interruption changes nothing.
+            columns = store.get(p) or columns
         else:
             advance(label, job.cost)
         done.append((job, columns))

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pdmm.data import DataError
@@ -63,7 +64,7 @@ def reproduce(
         wanted = jobs(quick)
         scale = _share(experiment, quick) / sum(job.cost for job in wanted)
         try:
-            runs = complete(wanted, store, lambda label, c, s=scale: advance(label, s * c))  # type: ignore[misc]
+            runs = complete(wanted, store, partial(_scaled, advance, scale))
         except DataError as error:
             missing = error
             continue
@@ -81,6 +82,10 @@ def reproduce(
         missing.add_note(f"The report in {out} has all that needs no such data.")
         raise missing
     return written
+
+
+def _scaled(advance: Callable[[str, float], object], scale: float, label: str, cost: float) -> None:
+    advance(label, scale * cost)
 
 
 def _csv(runs: Sequence[tuple[Job, Columns]]) -> str:

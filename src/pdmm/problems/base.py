@@ -234,8 +234,6 @@ class Problem(ABC):
     """Whether its blocks know their divergence, for gaps without cancellation."""
     parallel: bool = True
     """Whether clients may be worked on in several threads at once."""
-    batches: bool = False
-    """Whether gradients are of mini-batches, in stored order."""
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
         """What a run of so many rounds and steps works on; a problem may factorise here."""

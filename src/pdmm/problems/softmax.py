@@ -50,7 +50,6 @@ class SoftmaxRegression(Problem):
         self.y = self._labels(y)
         self.samples = np.array([len(y) for y in self.y])
         self.batch_size = batch_size
-        self.batches = batch_size is not None
         if batch_size is not None:
             self.batch_size = whole("batch_size", batch_size, at_least=1)
             small = int(self.samples.argmin())
