@@ -359,7 +359,9 @@ def test_softmax_prox_reaches_its_tolerance(rho: float, l2: float, dtype: Any) -
     }
     # A float32 x is the solution rounded: its slope is off by the curvature times that.
     rounding = (
-        0.0 if dtype is np.float64 else float(np.finfo(dtype).eps) * (1 / problem.safe_step() + rho)
+        0.0
+        if dtype is np.float64
+        else float(np.finfo(dtype).eps) * (problem.smoothness().clients.max() + rho)
     )
     for name, start in starts.items():
         f = whole(problem)
@@ -766,44 +768,7 @@ def test_random_in_float32_is_the_float64_problem_rounded() -> None:
     np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-4, atol=1e-4)
 
 
-# --- constants and data ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("samples", "d"),
-    [([20, 30], 6), ([2, 5, 3], 40), ([200, 150], 140), ([4, 9], 140), ([2, 2], 40), ([1, 1], 40)],
-)
-@pytest.mark.parametrize("factorised", [False, True])
-def test_safe_step_is_just_below_one_over_l(samples: list[int], d: int, factorised: bool) -> None:
-    A, b = rows_of(samples, d)
-    problem = pdmm.LeastSquares(A, b)
-    if factorised:
-        problem.factorise()
-    largest = max(float(np.linalg.norm(a, 2)) ** 2 for a in A)
-    assert 0.95 <= problem.safe_step() * largest <= 1 + 1e-9
-
-
-def test_safe_step_of_generated_data() -> None:
-    for features in (10, 150):
-        problem = pdmm.LeastSquares.random(clients=3, samples=200, features=features)
-        f = whole(problem)
-        H = np.array([f.gradient(e) - f.gradient(0 * e) for e in np.eye(features)])
-        largest = max(float(np.linalg.norm(H[:, i], 2)) for i in range(3))
-        assert 0.95 <= problem.safe_step() * largest <= 1 + 1e-9
-
-
-def test_softmax_safe_step_is_safe() -> None:
-    X, y = labelled([10, 12])
-    problem = pdmm.SoftmaxRegression(X, y, classes=4, l2=0.3)
-    worst = 0.0
-    for seed in range(5):
-        x = seed * np.random.default_rng(seed).standard_normal(16)
-        for i in range(2):
-            f = problem.client(i)
-            H = [(f.gradient(x + 1e-5 * e) - f.gradient(x - 1e-5 * e)) / 2e-5 for e in np.eye(16)]
-            worst = max(worst, float(np.linalg.norm(H, 2)))
-    assert 0 < problem.safe_step() <= 1 / worst
-    assert own_functions().safe_step() is None
+# --- data ------------------------------------------------------------------------------------
 
 
 def frozen(arrays: Sequence[Array]) -> list[Array]:

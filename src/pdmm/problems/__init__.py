@@ -1,8 +1,9 @@
 """The clients' functions: value, gradient, local steps and exact steps."""
 
 from pdmm.problems.base import Problem
+from pdmm.problems.constants import Constants
 from pdmm.problems.functions import Functions
 from pdmm.problems.least_squares import LeastSquares
 from pdmm.problems.softmax import SoftmaxRegression
 
-__all__ = ["Functions", "LeastSquares", "Problem", "SoftmaxRegression"]
+__all__ = ["Constants", "Functions", "LeastSquares", "Problem", "SoftmaxRegression"]

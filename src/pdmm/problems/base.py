@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.problems.constants import WithConstants
 from pdmm.problems.exact import minimise
 from pdmm.threads import Threads
 
@@ -27,6 +28,7 @@ class Tally:
     values: int = 0
     exact: int = 0
     error: float = 0.0  # the largest relative residual of an exact step
+    missed: float = 0.0  # the largest of those that missed what was asked of them
 
 
 class Block(ABC):
@@ -79,18 +81,27 @@ class Block(ABC):
     ) -> tuple[Floats, Floats]:
         return descend(self._gradient, start, step, count, pull, rho, average)
 
-    def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
-        """Minimise f_i(x) + rho/2 ‖x - anchor‖², client by client."""
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
+        """Minimise f_i(x) + rho/2 ‖x - anchor‖², client by client, to a gradient of slack."""
         self.tally.exact += self.size
         rows = np.empty_like(anchor)
         for i, a in enumerate(anchor):
             solution = minimise(
-                self.smooth(i), a, rho, start if start.ndim == 1 else start[i], self.tolerance
+                self.smooth(i),
+                a,
+                rho,
+                start if start.ndim == 1 else start[i],
+                self.tolerance,
+                0.0 if slack is None else float(slack[i]),
             )
             rows[i] = solution.x
             self.tally.gradients += solution.calls
             self.tally.values += solution.calls
             self.tally.error = max(self.tally.error, solution.error)
+            if solution.missed:
+                self.tally.missed = max(self.tally.missed, solution.error)
         return rows
 
     tolerance = 1e-10  # of an exact step: its residual, relative to the terms that cancel in it
@@ -157,8 +168,11 @@ class OneClient:
         )
         return last[0], mean[0]
 
-    def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
-        return np.asarray(self.block.prox(anchor[None], rho, start)[0])
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
+        left = None if slack is None else np.reshape(slack, 1)
+        return np.asarray(self.block.prox(anchor[None], rho, start, left)[0])
 
 
 class Source(Protocol):
@@ -190,6 +204,10 @@ class Total(ABC):
         """A minimiser of F(x) + l2/2 ‖x‖², where a direct solve can find it."""
         return None
 
+    def extremes(self) -> tuple[float, float] | None:
+        """Proven mu and L of F, where they are known to rounding."""
+        return None
+
 
 class SumOfBlocks(Total):
     """F as a sum over blocks of clients: a pass over the data."""
@@ -214,6 +232,16 @@ class SumOfBlocks(Total):
     def value(self, x: Floats) -> float:
         return float(self._sum(lambda f: f.value(x)))
 
+    def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
+        """The gradient of F, and the sum of the norms of the terms it is the sum of."""
+
+        def part(f: Block) -> Floats:
+            g = f.gradient(x).astype(np.float64, copy=False)
+            return np.column_stack([g, np.linalg.norm(g, axis=1)])
+
+        both = np.asarray(self._sum(part), dtype=np.float64)
+        return both[:-1], float(both[-1])
+
     def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         return np.asarray(self._sum(lambda f: f.gradient(x)), dtype=np.float64)
 
@@ -221,7 +249,7 @@ class SumOfBlocks(Total):
         return float(self._sum(lambda f: f.divergence(x, y)))
 
 
-class Problem(ABC):
+class Problem(WithConstants, ABC):
     """A sum of functions, one a client, whose data stay where they are."""
 
     clients: int
@@ -232,6 +260,8 @@ class Problem(ABC):
     """The run's dtype: that of the data."""
     accurate: bool = True
     """Whether its blocks know their divergence, for gaps without cancellation."""
+    proven: bool = False
+    """Whether the constants that it states are more than estimates."""
     parallel: bool = True
     """Whether clients may be worked on in several threads at once."""
 
@@ -261,8 +291,12 @@ class Problem(ABC):
             if array.shape != (length,):
                 raise ValueError(f"{name} must have shape ({length},), got shape {array.shape}")
         with Threads(None if self.parallel else 1) as threads:
-            source = self.evaluator(self.prepare(1, 1, False, threads))
+            source = self._source_of_values(threads)
             return SumOfBlocks(self, source, w, threads).value(np.asarray(x, dtype=self.dtype))
+
+    def _source_of_values(self, threads: Threads) -> Source:
+        """What values are taken from outside a run."""
+        return self.evaluator(self.prepare(1, 1, False, threads))
 
     def evaluator(self, source: Source) -> Source:
         """What values are taken from; better than what a run works on, where there is better."""
@@ -275,9 +309,9 @@ class Problem(ABC):
     def check(self, x0: Floats, exact: bool) -> None:
         """Try out what can only be checked by calling it."""
 
-    def safe_step(self) -> float | None:
-        """1/L for the largest L of the f_i, a step size that is safe; None if not known."""
-        return None
+    def _gradient_of(self, i: int) -> Callable[[Floats], Floats]:
+        block = self.at(slice(i, i + 1))
+        return lambda x: np.asarray(block.gradient(x)[0])
 
 
 def partition(clients: int, held: float, read: float, fewest: int = 8) -> list[slice]:

@@ -18,6 +18,7 @@ class Solution(NamedTuple):
     x: Vector
     error: float
     calls: int
+    missed: bool = False  # the tolerance
 
 
 class _Best:
@@ -56,6 +57,7 @@ def minimise(
     rho: float,
     start: npt.NDArray[np.floating],
     tolerance: float,
+    slack: float = 0.0,
 ) -> Solution:
     """Minimise f(x) + rho/2 ‖x - anchor‖² until its gradient is relatively small.
 
@@ -68,6 +70,7 @@ def minimise(
         rho: weight of the quadratic term.
         start: where to begin.
         tolerance: on ‖gradient‖ / (‖grad f(x)‖ + rho ‖x‖ + rho ‖anchor‖).
+        slack: a ‖gradient‖ that is small enough in any case.
 
     Returns:
         The best point that was found; its ``error`` says whether the tolerance was reached.
@@ -77,6 +80,7 @@ def minimise(
     h(x)
     if not np.isfinite(h.error):  # nothing to go by: the engine names the client
         return Solution(np.full_like(x, np.nan), 0.0, h.calls)
+    tolerance = max(tolerance, slack / h.scale) if h.scale > 0 else tolerance
     if h.error > tolerance:
         target = tolerance * h.scale / np.sqrt(x.size)
         minimize(
@@ -101,4 +105,4 @@ def minimise(
             raise
         except (NoConvergence, ValueError):  # the best point so far stands, with its error
             pass
-    return Solution(h.x, h.error, h.calls)
+    return Solution(h.x, h.error, h.calls, missed=h.error > tolerance)

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError, whole
-from pdmm.problems.base import Block, Clients, Floats, Problem
+from pdmm.checks import ClientError, not_negative, positive, whole
+from pdmm.problems.base import Block, Clients, Floats, Problem, Source
+from pdmm.problems.constants import Constants, Kind, Secants, Which, client_weights
+from pdmm.threads import Threads
 
 Vector = npt.NDArray[np.float64]
 
@@ -22,6 +24,9 @@ class Functions(Problem):
         prox: a list of functions (v, t) -> argmin_x f_i(x) + ‖x - v‖²/(2 t), if they are
             known; PDMM and FedSplit use them for their exact steps. Without them, a SciPy
             solver finds the exact step from values and gradients.
+        smoothness: L_i, if it is known: ‖grad f_i(x) - grad f_i(y)‖ <= L_i ‖x - y‖. A number
+            for all clients, or one a client. Without it, it is estimated where it is needed.
+        strong_convexity: mu_i, if it is known: f_i(x) - mu_i/2 ‖x‖² is convex. Likewise.
 
     The functions are called in one thread, unless ``solve`` is given ``threads=``.
 
@@ -46,6 +51,8 @@ class Functions(Problem):
         gradient: Sequence[Callable[[Vector], Any]],
         dimension: int,
         prox: Sequence[Callable[[Vector, float], Any]] | None = None,
+        smoothness: Any = None,
+        strong_convexity: Any = None,
     ) -> None:
         self.dimension = whole("dimension", dimension, at_least=1)
         self.dtype = np.dtype(np.float64)
@@ -67,6 +74,31 @@ class Functions(Problem):
         self.clients = len(value)
         if self.clients == 0:
             raise ValueError("value is empty: at least one client is needed")
+        self._given: dict[Which, Vector] = {}
+        if smoothness is not None:
+            self._given["L"] = self._one_each("smoothness", smoothness, positive)
+        if strong_convexity is not None:
+            self._given["mu"] = self._one_each("strong_convexity", strong_convexity, not_negative)
+        if len(self._given) == 2 and (over := self._given["mu"] > self._given["L"]).any():
+            i = int(over.argmax())
+            raise ValueError(
+                f"strong_convexity of client {i} is {self._given['mu'][i]:g}, above its smoothness "
+                f"{self._given['L'][i]:g}: no function has mu_i > L_i"
+            )
+        self._secants = Secants(self.clients)
+
+    def _one_each(self, name: str, value: Any, check: Callable[[str, Any], float]) -> Vector:
+        """A number for all clients, or one a client."""
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            return np.full(self.clients, check(name, value))
+        if len(value) != self.clients:
+            raise ValueError(
+                f"{name} must be one number, or one for each of the {self.clients} clients, "
+                f"got {len(value)}"
+            )
+        return np.array([check(f"{name}[{i}] (client {i})", v) for i, v in enumerate(value)])
 
     def __repr__(self) -> str:
         return f"Functions({self.clients} clients, dimension {self.dimension})"
@@ -77,6 +109,13 @@ class Functions(Problem):
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "FunctionBlock":
         return FunctionBlock(self, np.arange(self.clients)[clients])
 
+    def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> "FunctionRun":
+        self._secants = Secants(self.clients)
+        return FunctionRun(self, self._secants)
+
+    def _source_of_values(self, threads: Threads) -> Source:
+        return self  # not a run: what the last one learnt is kept
+
     def check(self, x0: Floats, exact: bool) -> None:
         if exact and "prox" in self.functions:  # then f_i may be infinite at x0, and have no slope
             return
@@ -86,6 +125,51 @@ class Functions(Problem):
                 raise ClientError(f"value[{i}] (client {i}) is {value} at the start x0")
             if not np.isfinite(self.gradient(i, x0)).all():
                 raise ClientError(f"gradient[{i}] (client {i}) is not finite at the start x0")
+
+    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
+        """Estimates of L and mu from the gradients of the last run, None if there were none.
+
+        They come from each client's successive gradients: L_i is at least the largest
+        ‖dg‖/‖dx‖, and mu_i at most the least dg·dx/‖dx‖². NaN for a client that was not
+        asked for two gradients.
+
+        Args:
+            weights: w_i > 0, one a client; ones if not given.
+        """
+        w = client_weights(weights, self.clients)
+        seen = self._secants
+        if np.isnan(seen.steepest).all():
+            return None
+        L, mu = seen.steepest.copy(), seen.convexity
+        return (
+            Constants(L, float(w @ L), "estimate", "estimate", 0.0),
+            Constants(mu, float(w @ mu), "estimate", "estimate", 0.0),
+        )
+
+    def negative_curvature(self) -> tuple[int, float] | None:
+        """A client that the last run showed not to be convex, and how far it bends down.
+
+        Returns:
+            The client and the most negative dg·dx/‖dx‖² between successive gradients of it,
+            or None if no client had one that is more than rounding, be it in float32.
+        """
+        bent = self._secants.bent
+        down = bent < -1e-6 * self._secants.steepest
+        if not down.any():
+            return None
+        i = int(np.where(down, bent, 0.0).argmin())
+        return i, float(bent[i])
+
+    def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
+        if which in self._given:
+            return {which: (self._given[which], "given")}
+        found = super()._client_constants(which, threads)
+        (L, _), (mu, _) = found["L"], found["mu"]
+        if "L" in self._given:
+            return {"mu": (np.minimum(mu, self._given["L"]), "estimate")}
+        if "mu" in self._given:
+            return {"L": (np.maximum(L, self._given["mu"]), "estimate")}
+        return found
 
     def value(self, i: int, x: Floats) -> float:
         """f_i(x)."""
@@ -153,27 +237,47 @@ class Functions(Problem):
             ) from error
 
 
+class FunctionRun:
+    """A user's functions in a run, in which their gradients are compared as they come."""
+
+    def __init__(self, problem: Functions, secants: Secants) -> None:
+        self.problem, self.secants = problem, secants
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "FunctionBlock":
+        return FunctionBlock(self.problem, np.arange(self.problem.clients)[clients], self.secants)
+
+
 class FunctionBlock(Block):
     """A user's functions of a few clients."""
 
-    def __init__(self, problem: Functions, clients: npt.NDArray[np.int64]) -> None:
+    def __init__(
+        self, problem: Functions, clients: npt.NDArray[np.int64], secants: Secants | None = None
+    ) -> None:
         super().__init__(len(clients))
-        self.problem, self.clients = problem, clients
+        self.problem, self.clients, self.secants = problem, clients, secants
+
+    def _gradient_at(self, i: int, x: Floats) -> Vector:
+        g = self.problem.gradient(i, x)
+        if self.secants is not None:
+            self.secants.add(i, x, g)
+        return g
 
     def _rows(self, x: Floats) -> Floats:
         return np.broadcast_to(x, (self.size, self.problem.dimension))
 
     def _gradient(self, x: Floats) -> Floats:
         rows = zip(self.clients, self._rows(x), strict=True)
-        return np.stack([self.problem.gradient(i, row) for i, row in rows])
+        return np.stack([self._gradient_at(i, row) for i, row in rows])
 
     def value(self, x: Floats) -> Floats:
         rows = zip(self.clients, self._rows(x), strict=True)
         return np.array([self.problem.value(i, row) for i, row in rows])
 
-    def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
         if "prox" not in self.problem.functions:
-            return super().prox(anchor, rho, start)
+            return super().prox(anchor, rho, start, slack)
         self.tally.exact += self.size
         return np.stack(
             [self.problem.prox(i, a, 1 / rho) for i, a in zip(self.clients, anchor, strict=True)]
@@ -181,4 +285,4 @@ class FunctionBlock(Block):
 
     def smooth(self, i: int) -> Callable[[Vector], tuple[float, Floats]]:
         client = int(self.clients[i])
-        return lambda x: (self.problem.value(client, x), self.problem.gradient(client, x))
+        return lambda x: (self.problem.value(client, x), self._gradient_at(client, x))

@@ -5,15 +5,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pdmm.checks import PerClient, not_negative, per_client, same_dtype, whole
-from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total, partition
-from pdmm.problems.least_squares_total import DenseTotal, WideTotal
+from pdmm.problems.base import Block, Clients, Floats, Problem, Source, partition
+from pdmm.problems.constants import Kind, Which
+from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
+from pdmm.problems.least_squares_total import DenseTotal, QuadraticTotal, WideTotal
 from pdmm.problems.quadratic import Gram, Quadratic, Quadratics, Rows, Spectral
 from pdmm.threads import Threads
 
-DENSE = 128  # up to this size all eigenvalues of a matrix are as cheap as its largest
 HELD_BYTES = 2**29  # a problem whose forms are larger than this holds one form at a time
 
 
@@ -78,6 +78,8 @@ class LeastSquares(Problem):
         [0.2, 1.6]
     """
 
+    proven = True
+
     def __init__(self, A: Any, b: Any) -> None:
         A = per_client("A", A, 2)
         b = per_client("b", b, 1, whole_as=A[0].dtype)
@@ -105,9 +107,10 @@ class LeastSquares(Problem):
         # H_i has d² entries, A_i is read twice a step and has n_i d.
         self._tall = self._data is None or 2 * self.samples.mean() >= dimension
         self._factorised = False
+        self._spectrum: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
         self._lock = Lock()
         self._held: dict[type[Quadratics], Quadratics] = {}
-        self._totals: dict[bytes, Total] = {}
+        self._totals: dict[bytes, QuadraticTotal] = {}
 
     @classmethod
     def random(
@@ -185,7 +188,8 @@ class LeastSquares(Problem):
     # --- which form to hold ---------------------------------------------------------------
 
     @property
-    def _rank(self) -> int:
+    def rank(self) -> int:
+        """The largest rank that an A_i'A_i can have."""
         return int(self.dimension if self._tall else min(self.samples.max(), self.dimension))
 
     def _choose(self, rounds: int, steps: int, exact: bool) -> type[Quadratics]:
@@ -199,7 +203,7 @@ class LeastSquares(Problem):
         if exact or self._factorised:
             return Spectral
         saved = rounds * (0.5 + 0.5 * steps * (1 if self._tall else 2) - 2)
-        return Spectral if saved > 60 + 0.7 * self._rank else plain
+        return Spectral if saved > 60 + 0.7 * self.rank else plain
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Quadratics:
         return self._hold(self._choose(rounds, steps, exact), threads)
@@ -211,8 +215,13 @@ class LeastSquares(Problem):
         is worth asking for. Returns the problem itself.
         """
         with Threads() as threads:
-            self._hold(Spectral, threads)
+            held = self._hold(Spectral, threads)
         self._factorised = True
+        assert isinstance(held, Spectral)
+        # Only what was asked for is read off: a run that happened to make the eigenbases must
+        # not change the last bits of L and mu, from which a later run may choose its step.
+        self._spectrum = held.e.min(1).astype(np.float64), held.e.max(1).astype(np.float64)
+        self._known.clear()
         return self
 
     def _hold(self, form: type[Quadratics], threads: Threads) -> Quadratics:
@@ -226,7 +235,7 @@ class LeastSquares(Problem):
             return self._held[form]
 
     def _make(self, form: type[Quadratics], threads: Threads) -> Quadratics:
-        m, d, r = self.clients, self.dimension, self._rank
+        m, d, r = self.clients, self.dimension, self.rank
         if form is Gram and self._given is not None:
             return Gram(*self._given)
         H = np.empty((m, d, d) if form is Gram else (0, 0, 0), self.dtype)
@@ -301,7 +310,7 @@ class LeastSquares(Problem):
 
     @property
     def _matrix_bytes(self) -> int:
-        return self._rank * self.dimension * self.dtype.itemsize
+        return self.rank * self.dimension * self.dtype.itemsize
 
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Quadratic:
         with Threads() as threads:
@@ -312,14 +321,14 @@ class LeastSquares(Problem):
 
     # --- the sum --------------------------------------------------------------------------
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total:
+    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
         """F, of which everything is known: its minimum too, by a direct solve."""
         key = weights.tobytes()
         if key not in self._totals:
             self._totals = {key: self._sum(weights, threads)}
         return self._totals[key]
 
-    def _sum(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total:
+    def _sum(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
         if self._data is not None and self.samples.sum() < self.dimension:
             A, b = self._rows()
             return WideTotal(
@@ -341,38 +350,43 @@ class LeastSquares(Problem):
             c += c_block
         return DenseTotal(H, g, c, self._data, weights)
 
-    def safe_step(self) -> float:
-        held = self._held.get(Spectral)
-        if isinstance(held, Spectral):
-            largest = float(held.e.max())
-        else:
-            with Threads() as threads:
-                largest = max(threads.map(self._largest_eigenvalue, self._few()))
-        return 1 / largest if largest > 0 else np.inf
+    # --- constants ------------------------------------------------------------------------
 
-    def _largest_eigenvalue(self, clients: slice) -> float:
-        """The largest eigenvalue of the H_i of a block: Lanczos where they are large."""
-        if self._tall and self.dimension <= DENSE:
-            return float(np.linalg.eigvalsh(self._block_moments(clients)[0]).max())
-        return max(self._largest_of_one(i) for i in range(clients.start, clients.stop))
+    def _client_constants(
+        self, which: Which, threads: Threads
+    ) -> dict[Which, tuple[npt.NDArray[np.float64], Kind]]:
+        """L_i and mu_i: the ends of the spectrum of A_i'A_i."""
+        mu, L = np.zeros(self.clients), np.zeros(self.clients)
 
-    def _largest_of_one(self, i: int) -> float:
-        d = self.dimension
-        if self._given is not None:
-            H = self._given.H[i]
+        def fill(clients: slice) -> None:
+            if self._tall:
+                H = self._block_moments(clients)[0]
+                self._check_range(H, clients.start)
+                mu[clients], L[clients] = ends(H.astype(np.float64, copy=False))
+                return
+            for i in range(clients.start, clients.stop):
+                A = self._rows()[0][i].astype(np.float64, copy=False)
+                with np.errstate(over="ignore"):
+                    self._check_range(np.reshape(np.vdot(A, A), (1, 1, 1)), i)
+                mu[i], L[i] = ends_of_rows(A)
+
+        if self._spectrum is not None:
+            mu, L = (end.copy() for end in self._spectrum)
+            mu[mu <= self.dimension * EPS * L] = 0.0
         else:
-            A = self._rows()[0][i].astype(np.float64, copy=False)
-            if len(A) <= DENSE:
-                return float(np.linalg.eigvalsh(A @ A.T)[-1])
-            H = A.T @ A if d <= DENSE else None
-        if d <= DENSE:
-            return float(np.linalg.eigvalsh(H)[-1])
-        operator = LinearOperator(
-            (d, d), matvec=lambda v: (A @ v) @ A if H is None else H @ v, dtype=np.float64
-        )
-        start = np.random.default_rng(0).standard_normal(d)
-        values = eigsh(operator, k=1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)
-        return 1.001 * float(values[0])
+            # In float64 a run works on the same matrices, or makes its own from them.
+            small = self.clients * self._matrix_bytes <= HELD_BYTES
+            if self._tall and self.dtype == np.float64 and small:
+                self._hold(Gram, threads)
+            list(threads.map(fill, self._few()))
+        mu[self.samples < self.dimension] = 0.0  # whatever rounding says
+        return {"L": (L, "exact"), "mu": (mu, "exact")}
+
+    def _overall_constant(
+        self, which: Which, weights: npt.NDArray[np.float64], threads: Threads
+    ) -> tuple[float, Kind]:
+        mu, L = self.total(weights, threads).extremes()
+        return (L if which == "L" else mu), "exact"
 
 
 def _same_length(i: int, matrix: Floats, vector: Floats) -> None:

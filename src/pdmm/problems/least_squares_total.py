@@ -6,11 +6,12 @@ from scipy import linalg
 
 from pdmm.checks import PerClient
 from pdmm.problems.base import Floats, Total
+from pdmm.problems.eigenvalues import proven_ends
 
 Vector = npt.NDArray[np.float64]
 
 
-class _QuadraticTotal(Total):
+class QuadraticTotal(Total):
     """F(x) = F_min + 1/2 (x - x_min)'H(x - x_min), in float64."""
 
     calls = 0  # nothing is asked of the clients
@@ -33,6 +34,17 @@ class _QuadraticTotal(Total):
         """A minimiser of F(x) + l2/2 ‖x‖²."""
         raise NotImplementedError
 
+    def extremes(self) -> tuple[float, float]:
+        if self._ends is None:
+            self._ends = self._extremes()
+        return self._ends
+
+    _ends: tuple[float, float] | None = None
+
+    def _extremes(self) -> tuple[float, float]:
+        """Proven bounds of the eigenvalues of H, as close as rounding allows."""
+        raise NotImplementedError
+
     def value(self, x: Floats) -> float:
         return self.f_min + self.divergence(x, self.x_min)
 
@@ -40,7 +52,7 @@ class _QuadraticTotal(Total):
         return self.product(np.subtract(x, self.x_min, dtype=np.float64))
 
 
-class DenseTotal(_QuadraticTotal):
+class DenseTotal(QuadraticTotal):
     """At least as many samples as features: H is a d by d matrix."""
 
     def __init__(
@@ -65,6 +77,9 @@ class DenseTotal(_QuadraticTotal):
     def product(self, v: Floats) -> Vector:
         return self.H @ v
 
+    def _extremes(self) -> tuple[float, float]:
+        return proven_ends(self.H)
+
     def _solve(self, l2: float) -> Vector:
         H = self.H.copy()
         H[np.diag_indices_from(H)] += l2
@@ -79,7 +94,7 @@ class DenseTotal(_QuadraticTotal):
         return _lstsq(A, b, l2)
 
 
-class WideTotal(_QuadraticTotal):
+class WideTotal(QuadraticTotal):
     """Fewer samples than features: H stays the product A'A of the stacked data."""
 
     def __init__(self, A: Floats, b: Floats) -> None:
@@ -90,6 +105,9 @@ class WideTotal(_QuadraticTotal):
 
     def product(self, v: Floats) -> Vector:
         return (self.A @ v) @ self.A
+
+    def _extremes(self) -> tuple[float, float]:
+        return 0.0, proven_ends(self.A @ self.A.T)[1]
 
     def _solve(self, l2: float) -> Vector:
         if l2 == 0:

@@ -127,7 +127,9 @@ class Quadratic(Block):
             )
         return last, mean
 
-    def prox(self, anchor: Floats, rho: float, start: Floats) -> Floats:
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
         self.tally.exact += self.size
         return self.all.prox(self.clients, anchor, rho)
 
