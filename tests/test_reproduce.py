@@ -1,5 +1,6 @@
 """The paper's experiments: finished runs are kept, and the report says what was measured."""
 
+import csv
 import os
 import signal
 import subprocess
@@ -89,6 +90,26 @@ def test_quick_fig1_stalls_and_converges(tmp_path: Path) -> None:
     assert "http" not in page.replace("http-equiv", "")
     lines = (tmp_path / "fig1.csv").read_text().splitlines()
     assert len(lines) == 1 + 4 * 101
+
+
+def test_quick_theorem1_holds_and_says_how_loose(tmp_path: Path) -> None:
+    written = reproduce("theorem1", tmp_path, quick=True, advance=silent)
+    assert [path.name for path in written] == [
+        "theorem1.png",
+        "theorem1.svg",
+        "theorem1.csv",
+        "report.md",
+        "report.html",
+    ]
+    report = (tmp_path / "report.md").read_text()
+    verdicts = [line.split(" | ")[1] for line in report.splitlines() if line.count(" | ") == 2][2:]
+    assert verdicts == ["holds", "holds", "holds with a condition", "does not hold"]
+    assert "9 rounds against 221 at kappa = 7, 35 against 1906 at kappa = 100" in report
+    rows = list(csv.DictReader((tmp_path / "theorem1.csv").read_text().splitlines()))
+    assert len(rows) == 8 * 60 + 9 * 60 + 4 * 200
+    for row in rows:
+        measured, bound = float(row["measured"]), float(row["bound"])
+        assert measured <= bound * (1 + 1e-9) + 1e-13
 
 
 def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdmm
@@ -57,10 +57,6 @@ class Instance:
         rows = np.broadcast_to(x, (self.m, len(self.x0)))
         pairs = zip(self.A, self.b, rows, strict=True)
         return np.array([a.T @ (a @ row - v) for a, v, row in pairs])
-
-    def values(self, x: Vector) -> Vector:
-        pairs = zip(self.A, self.b, x, strict=True)
-        return np.array([0.5 * float(((a @ row - v) ** 2).sum()) for a, v, row in pairs])
 
 
 def instances(tall: bool = False, dtype: type = np.float64) -> st.SearchStrategy[Instance]:
@@ -333,71 +329,6 @@ def test_the_contraction_of_exact_pdmm_is_tight(rho: float) -> None:
     case = Instance(pdmm.LeastSquares(A, b), list(A), list(b), np.ones(2), np.ones(1))
     far = [np.abs(memory.z[0]).max() for _, memory in states(case, pdmm.PDMM(rho), 30)]
     np.testing.assert_allclose(far[20] / far[19], delta, rtol=1e-9)
-
-
-@random_problems
-@given(
-    instances(tall=True),
-    st.integers(1, 6),
-    st.floats(0.3, 0.95),
-    st.floats(0.1, 10),
-    st.floats(0.1, 0.9),
-    st.floats(0.1, 0.9),
-)
-def test_theorem_1_for_gpdmm(
-    case: Instance, K: int, fraction: float, scale: float, theta: float, phi: float
-) -> None:
-    L, mu, x_star = case.L, case.mu, case.optimum
-    assume(mu > 1e-3 * L)
-    eta, rho = fraction / L, scale * np.sqrt(L * mu)
-    assume(theta * mu * phi < rho)
-    gamma1 = min((1 - theta) / (2 * L * eta**2), (1 / eta - L) / 2)
-    gamma2 = min(theta * mu * phi / (2 * rho**2), gamma1 * eta**2 / 2)
-    beta = max(1 - 2 * rho * gamma2, (1 / eta - theta * mu) / (1 / eta - theta * mu * phi))
-    lam_star = case.gradients(x_star)
-    method = pdmm.GPDMM(eta, K, rho)
-    Q = []
-    runs = states(case, method, 41)
-    server, memory = next(runs)
-    for next_server, next_memory in runs:
-        anchor = 2 * server.x - memory.z
-        x_mean = (next_memory.z + anchor) / 2  # z_i' = 2 xbar_i - a_i
-        lam = rho * (anchor - x_mean)  # Alg. 1, line 9
-        own = ((memory.x - x_star) ** 2).sum()
-        both = ((rho * (x_mean - x_star) + lam - lam_star) ** 2).sum()
-        Q.append((1 / eta - theta * mu) / (2 * K) * own + (1 / (4 * rho) - gamma2 / 2) * both)
-        server, memory = next_server, next_memory
-    assert beta < 1
-    assert Q[0] > 0
-    for before, after in itertools.pairwise(Q):
-        assert after <= beta * before + 1e-24 * Q[0]
-
-
-@random_problems
-@given(instances(), st.integers(1, 6), st.floats(0.3, 0.95), st.floats(0.1, 10))
-def test_theorem_2_for_gpdmm(case: Instance, K: int, fraction: float, scale: float) -> None:
-    L, x_star, rounds = case.L, case.optimum, 40
-    eta, rho = fraction / L, scale * L
-    gamma1 = min(1 / (2 * L * eta**2), (1 / eta - L) / 2)
-    lam_star = case.gradients(x_star)
-    means, lams = [], []
-    runs = states(case, pdmm.GPDMM(eta, K, rho), rounds)
-    server, memory = next(runs)
-    start = memory.x
-    for next_server, next_memory in runs:
-        anchor = 2 * server.x - memory.z
-        means.append((next_memory.z + anchor) / 2)
-        lams.append(rho * (anchor - means[-1]))
-        server, memory = next_server, next_memory
-    first = rho * (means[0] - x_star) + lams[0] - lam_star
-    bound = ((start - x_star) ** 2).sum() / (2 * eta * K) + (first**2).sum() / (4 * rho)
-    for R in (1, 2, 5, 20, rounds):
-        x_mean, lam_mean = sum(means[:R]) / R, sum(lams[:R]) / R
-        gap = case.values(x_mean) - case.values(np.broadcast_to(x_star, x_mean.shape))
-        gap = gap - (lam_star * (x_mean - x_star)).sum(1)
-        left = gap.sum() + gamma1 * eta**2 / 2 * ((lam_mean - lam_star) ** 2).sum()
-        assert left <= bound / R + 1e-12 * bound
-        assert left >= -1e-12 * bound
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """pdmm: federated optimisation with the primal-dual method of multipliers."""
 
+from pdmm import theory
 from pdmm.checks import ClientError
 from pdmm.methods import (
     AGPDMM,
@@ -12,7 +13,7 @@ from pdmm.methods import (
     Method,
     Scaffold,
 )
-from pdmm.problems import Functions, LeastSquares, Problem, SoftmaxRegression
+from pdmm.problems import Constants, Functions, LeastSquares, Problem, SoftmaxRegression
 from pdmm.regularisers import L1, Box, Regulariser, SquaredL2
 from pdmm.result import History, Result, Traffic
 from pdmm.solve import solve
@@ -26,6 +27,7 @@ __all__ = [
     "PDMM",
     "Box",
     "ClientError",
+    "Constants",
     "FedAvg",
     "FedSplit",
     "Functions",
@@ -42,4 +44,5 @@ __all__ = [
     "SquaredL2",
     "Traffic",
     "solve",
+    "theory",
 ]

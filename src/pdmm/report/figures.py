@@ -17,14 +17,19 @@ COLOURS = {
     "AGPDMM": "#0072b2",
     "PDMM": "#d55e00",
     "FedSplit": "#d55e00",
+    "auto": "#111111",
 }
 
 
 def look(name: str) -> dict[str, object]:
-    """Colour and line of a method; a variant ("AGPDMM, rho = ...") has its colour, dashed."""
+    """Colour and line of a method; a variant ("AGPDMM, rho = ...") has its colour, dashed.
+
+    So has what is proven of it ("AGPDMM, proven").
+    """
     method = name.split(",")[0].split(" = ")[0]
     exact = method in ("PDMM", "FedSplit")
-    dashes = "-" if "," not in name else (0, (1, 1.2)) if "FedSplit" in name else (0, (4, 2))
+    dotted = "FedSplit" in name and not name.endswith("proven")
+    dashes = "-" if "," not in name else (0, (1, 1.2)) if dotted else (0, (4, 2))
     return {
         "color": COLOURS.get(method, "#333333"),
         "linestyle": dashes,

@@ -21,17 +21,18 @@ class Curve(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A panel: what stands over it, and its curves."""
+    """A panel: what stands over it, its curves, and whether the horizontal axis is a log axis."""
 
     title: str
     curves: list[Curve]
+    log_across: bool = False
 
 
 def grid(
     rows: list[list[Panel]],
     row_titles: list[str],
-    across: str,
-    up: str,
+    across: str | list[str],
+    up: str | list[str],
     stem: Path,
     floor: float | None = None,
 ) -> list[Path]:
@@ -40,8 +41,8 @@ def grid(
     Args:
         rows: the panels.
         row_titles: what stands left of each row.
-        across: label of the horizontal axes.
-        up: label of the vertical axes.
+        across: label of the horizontal axes; a list, one a row, if these differ.
+        up: label of the vertical axes, or a list of them, one a row.
         stem: path of the files, without suffix.
         floor: lowest value to show, where curves end in rounding noise.
     """
@@ -52,12 +53,13 @@ def grid(
         len(rows),
         columns,
         figsize=(1.2 + 2.1 * columns, 0.9 + 1.9 * len(rows)),
-        sharex=True,
+        sharex=True if isinstance(across, str) else "row",
         sharey="row",
         squeeze=False,
         layout="constrained",
     )
-    for r, (row, title) in enumerate(zip(rows, row_titles, strict=True)):
+    ups = [up] * len(rows) if isinstance(up, str) else up
+    for r, (row, title, label) in enumerate(zip(rows, row_titles, ups, strict=True)):
         for axis, panel in zip(axes[r], row, strict=True):
             for curve in panel.curves:
                 y = np.where(curve.y > 0, curve.y, np.nan)
@@ -68,11 +70,14 @@ def grid(
             axis.grid(which="major", color="#e8e8e8", linewidth=0.6)
             axis.set_axisbelow(True)
             axis.margins(x=0.01)
+            if panel.log_across:
+                axis.set_xscale("log")
             if floor is not None:
                 axis.set_ylim(bottom=floor)
-        axes[r][0].set_ylabel(f"{title}\n{up}" if title else up)
-    for axis in axes[-1]:
-        axis.set_xlabel(across)
+        axes[r][0].set_ylabel(f"{title}\n{label}" if title else label)
+        if not isinstance(across, str) or r == len(rows) - 1:
+            for axis in axes[r]:
+                axis.set_xlabel(across if isinstance(across, str) else across[r])
     _legend(figure, axes.flat)
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]

@@ -1,0 +1,162 @@
+"""Runs of PDMM, FedSplit and Inexact FedSplit beside what is proven of them.
+
+What is said of rounding in ``traces`` is true here too.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pdmm.checks import whole
+from pdmm.methods import PDMM, FedSplit, InexactFedSplit
+from pdmm.problems.base import Problem
+from pdmm.theory.bounds import Curve, fedsplit_bound
+from pdmm.theory.conditions import curvatures
+from pdmm.theory.exact import ExactRate, pdmm_rate
+from pdmm.theory.runs import Vector, Watched, known, square, watch
+
+
+@dataclass(frozen=True)
+class ExactTrace:
+    """‖z - z*‖ of a run of PDMM or FedSplit, after 0, 1, 2, .. rounds.
+
+    Attributes:
+        distance: what was measured.
+        bound: the first of them times rate^r.
+        exact: the :class:`ExactRate`.
+    """
+
+    distance: Curve
+    bound: Curve
+    exact: ExactRate
+
+
+@dataclass(frozen=True)
+class FedSplitTrace:
+    """‖x_s - x*‖ of a run of Inexact FedSplit, after 1, 2, .. rounds.
+
+    Attributes:
+        distance: what was measured.
+        bound: what is proven, from the largest error that was measured.
+        errors: the largest error of a client's steps, in every round.
+        start: ‖z^1 - z*‖, from which the bound begins.
+        offset: the part of the bound that stays, (sqrt(kappa) + 1) max(errors).
+    """
+
+    distance: Curve
+    bound: Curve
+    errors: Curve
+    start: float
+    offset: float
+
+
+def trace_pdmm(
+    problem: Problem,
+    method: PDMM | FedSplit,
+    rounds: int,
+    x0: Any = None,
+    x_star: Any = None,
+    smoothness: float | None = None,
+    strong_convexity: float | None = None,
+) -> ExactTrace:
+    """Run PDMM or FedSplit with exact steps, and put ‖z - z*‖ beside what is proven.
+
+    Args:
+        problem: with strongly convex f_i.
+        method: PDMM or FedSplit; any relaxation.
+        rounds: how many.
+        x0: the start, zeros if not given.
+        x_star: the minimiser; LeastSquares finds its own.
+        smoothness: L, the largest of all clients; by default the problem's own.
+        strong_convexity: mu, the smallest of all clients; by default the problem's own.
+
+    Example:
+        >>> import pdmm
+        >>> problem = pdmm.LeastSquares.random(clients=5, samples=60, features=8, seed=0)
+        >>> trace = pdmm.theory.trace_pdmm(problem, pdmm.PDMM(rho=50.0), rounds=20)
+        >>> bool((trace.distance <= trace.bound).all())
+        True
+    """
+    if not isinstance(method, PDMM | FedSplit) or method.acceleration is not None:
+        raise ValueError(
+            "method must be PDMM or FedSplit, whose steps are exact, without acceleration, "
+            f"got {method!r}"
+        )
+    rounds = whole("rounds", rounds, at_least=1)
+    exact = pdmm_rate(
+        known(problem, "smoothness", smoothness),
+        known(problem, "strong_convexity", strong_convexity),
+        method.penalty,
+        method.relaxation,
+    )
+    with watch(problem, method, rounds, x0, x_star) as run:
+        z_star = run.x_star - run.lam_star / exact.rho
+        states = [np.broadcast_to(run.x0, z_star.shape), *(z for _, _, _, z, _ in run)]
+    distance = np.array([math.sqrt(square(z - z_star)) for z in states])
+    return ExactTrace(distance, distance[0] * exact.rate ** np.arange(rounds + 1), exact)
+
+
+def trace_fedsplit(
+    problem: Problem,
+    method: InexactFedSplit,
+    rounds: int,
+    x0: Any = None,
+    x_star: Any = None,
+    smoothness: float | None = None,
+    strong_convexity: float | None = None,
+) -> FedSplitTrace:
+    """Run Inexact FedSplit, and put ‖x_s - x*‖ beside its bound, corrected.
+
+    Every client's exact step is computed beside its K gradient steps, to measure the error b.
+
+    Args:
+        problem: with strongly convex f_i.
+        method: InexactFedSplit with relaxation 1, from either start.
+        rounds: how many.
+        x0: the start, zeros if not given.
+        x_star: the minimiser; LeastSquares finds its own.
+        smoothness: L, the largest of all clients; by default the problem's own.
+        strong_convexity: mu, the smallest of all clients; by default the problem's own.
+
+    Example:
+        >>> import pdmm
+        >>> problem = pdmm.LeastSquares.random(clients=5, samples=60, features=8, seed=0)
+        >>> method = pdmm.InexactFedSplit(gamma=0.02, step_size=0.005, local_steps=3)
+        >>> trace = pdmm.theory.trace_fedsplit(problem, method, rounds=40)
+        >>> bool((trace.distance <= trace.bound).all())
+        True
+
+    References:
+        See :func:`fedsplit_bound`.
+    """
+    if (
+        not isinstance(method, InexactFedSplit)
+        or method.relaxation != 1
+        or method.acceleration is not None
+    ):
+        raise ValueError(
+            f"method must be InexactFedSplit with relaxation=1 and no acceleration, got {method!r}"
+        )
+    rounds = whole("rounds", rounds, at_least=1)
+    L, mu = curvatures(
+        known(problem, "smoothness", smoothness),
+        known(problem, "strong_convexity", strong_convexity),
+    )
+    gamma, distance, errors = 1 / method.penalty, np.empty(rounds), np.empty(rounds)
+    with watch(problem, method, rounds, x0, x_star) as run:
+        start = math.sqrt(square(run.x0 - run.x_star - gamma * run.lam_star))
+        for r, (_, anchor, x, _, x_s) in enumerate(run):
+            errors[r] = np.linalg.norm(x - _exact_step(run, anchor, method.penalty), axis=1).max()
+            distance[r] = np.linalg.norm(x_s - run.x_star)
+    bound, offset = (
+        fedsplit_bound(L, mu, far, float(errors.max()), rounds, problem.clients, gamma)
+        for far in (start, 0.0)
+    )
+    return FedSplitTrace(distance, bound, errors, start, float(offset[-1]))
+
+
+def _exact_step(run: Watched, anchor: Vector, rho: float) -> Vector:
+    wanted = anchor.astype(run.problem.dtype)
+    return run.each(lambda f, block: f.prox(wanted[block], rho, wanted[block]))
