@@ -67,10 +67,18 @@ class Objective:
 class Recorder:
     """Collects the history's columns."""
 
-    def __init__(self, objective: Objective, traffic: Traffic, clients: int, exact: bool) -> None:
-        self.objective, self.traffic, self.clients = objective, traffic, clients
+    def __init__(
+        self,
+        objective: Objective,
+        traffic: Traffic,
+        scalars: tuple[int, int],
+        clients: int,
+        exact: bool,
+    ) -> None:
+        self.objective, self.traffic, self.scalars = objective, traffic, scalars
+        self.clients = clients
         self.columns: dict[str, list[Any]] = {}
-        self.done = Tally()
+        self.done, self.checks = Tally(), 0
         self.exact_error = 0.0 if exact else None
         self.start = perf_counter()
 
@@ -82,28 +90,37 @@ class Recorder:
         if self.exact_error is not None:
             self.exact_error = max(self.exact_error, tally.error)
 
-    def record(self, r: int, x: Floats) -> float:
-        """Evaluate and store a row; returns the objective."""
+    def checked(self) -> None:
+        """Count a certificate: one gradient of every client, sent up."""
+        self.checks += 1
+        self.done.gradients += self.clients
+
+    def record(self, r: int, x: Floats, more: dict[str, float] | None = None) -> float:
+        """Evaluate and store a row, with some more columns; returns the objective."""
         with np.errstate(over="ignore", invalid="ignore"):
             value, gap = self.objective(x)
         self.done.values += self.objective.calls * self.clients
         t, sent = self.traffic, r * self.clients
+        extra = self.checks * self.clients
         row: dict[str, Any] = {"round": r, "objective": value}
         if gap is not None:
             row["gap"] = gap
         for prefix, down, up in (("", t.down, t.up), ("paper_", t.paper_down, t.paper_up)):
             row |= {
-                f"{prefix}bytes_up": sent * up * t.bytes_per_vector,
+                f"{prefix}bytes_up": (sent * up + extra) * t.bytes_per_vector,
                 f"{prefix}bytes_down": sent * down * t.bytes_per_vector,
-                f"{prefix}vectors_up": sent * up,
+                f"{prefix}vectors_up": sent * up + extra,
                 f"{prefix}vectors_down": sent * down,
             }
+        row["bytes_up"] += 8 * sent * self.scalars[1]
+        row["bytes_down"] += 8 * sent * self.scalars[0]
         row |= {
             "gradient_calls": self.done.gradients / self.clients,
             "value_calls": self.done.values / self.clients,
             "exact_calls": self.done.exact / self.clients,
             "seconds": perf_counter() - self.start,
         }
+        row |= more or {}
         if self.exact_error is not None:
             row["exact_error"] = self.exact_error
             self.exact_error = 0.0

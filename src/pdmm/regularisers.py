@@ -27,6 +27,15 @@ class Regulariser(ABC):
     def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
         """h(x) - h(y) - slope·(x - y), without cancellation."""
 
+    def subgradient(self, x: Vector, slope: Vector) -> Vector | None:
+        """The subgradient of h at x that is nearest to -slope; None if none is known."""
+        return None
+
+    @property
+    def strong_convexity(self) -> float:
+        """A mu for which h is mu-strongly convex."""
+        return 0.0
+
     def check(self, dimension: int) -> None:
         """Refuse a problem of another dimension."""
 
@@ -49,6 +58,9 @@ class L1(Regulariser):
 
     def prox(self, v: Vector, t: float) -> Vector:
         return np.asarray(np.sign(v) * np.maximum(np.abs(v) - t * self.c, 0))
+
+    def subgradient(self, x: Vector, slope: Vector) -> Vector:
+        return np.where(x != 0, self.c * np.sign(x), np.clip(-slope, -self.c, self.c))
 
     def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
         d = x - y
@@ -77,6 +89,13 @@ class SquaredL2(Regulariser):
 
     def prox(self, v: Vector, t: float) -> Vector:
         return np.asarray(v / (1 + t * self.c))
+
+    def subgradient(self, x: Vector, slope: Vector) -> Vector:
+        return np.asarray(self.c * x, dtype=np.float64)
+
+    @property
+    def strong_convexity(self) -> float:
+        return self.c
 
     def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
         d = x - y
@@ -125,13 +144,23 @@ class Box(Regulariser):
                     f"got shape {bound.shape}"
                 )
 
-    def value(self, x: Vector) -> float:
+    def _slack(self, x: Vector, bound: Any) -> Any:
         # A float32 x cannot hold a float64 bound exactly: allow for its rounding.
         eps = 2 * np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
-        slack_lo = eps * np.where(np.isfinite(self.lo), 1 + np.abs(self.lo), 0)
-        slack_hi = eps * np.where(np.isfinite(self.hi), 1 + np.abs(self.hi), 0)
-        inside = (x >= self.lo - slack_lo).all() and (x <= self.hi + slack_hi).all()
-        return 0.0 if inside else np.inf
+        return eps * np.where(np.isfinite(bound), 1 + np.abs(bound), 0)
+
+    def value(self, x: Vector) -> float:
+        above_lo = x >= self.lo - self._slack(x, self.lo)
+        below_hi = x <= self.hi + self._slack(x, self.hi)
+        return 0.0 if above_lo.all() and below_hi.all() else np.inf
+
+    def subgradient(self, x: Vector, slope: Vector) -> Vector | None:
+        if self.value(x) != 0:
+            return None
+        at_lo = x <= self.lo + self._slack(x, self.lo)
+        at_hi = x >= self.hi - self._slack(x, self.hi)
+        v = np.where(at_lo, np.minimum(-slope, 0), 0) + np.where(at_hi, np.maximum(-slope, 0), 0)
+        return np.asarray(v)
 
     def prox(self, v: Vector, t: float) -> Vector:
         return np.clip(v, self.lo, self.hi)

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.methods.base import Method
+from pdmm.problems.constants import Constants
+from pdmm.theory.certificate import Certificate
 
 
 class Traffic(NamedTuple):
@@ -55,7 +57,7 @@ class Result:
     rounds: int
     """Rounds that were done."""
     method: Method
-    """The method that ran."""
+    """The method that ran, with numbers in place of "auto": those that it ended with."""
     traffic: Traffic
     """Vectors per client and round."""
     optimum: float | None
@@ -64,6 +66,16 @@ class Result:
     """Time spent before the first round: factorisations and the direct solve."""
     seed: int
     """The seed that was given."""
+    certificate: Certificate
+    """How far x can be from the optimum, and the residuals there."""
+    scalars: tuple[int, int] = (0, 0)
+    """Scalars per client and round that went down and up beside the vectors, 8 bytes each."""
+    choices: tuple[str, ...] = ()
+    """What was chosen for the user, and why, a sentence each."""
+    smoothness: Constants | None = None
+    """L of the clients and of F, where a choice needed it."""
+    strong_convexity: Constants | None = None
+    """mu of the clients and of F, where a choice needed it."""
 
     def __repr__(self) -> str:
         final = f"objective {self.history['objective'][-1]:.6g}"

@@ -2,33 +2,43 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError, finite, whole
-from pdmm.engines.local import Local
+from pdmm.arguments import check, client_weights, known_optimum
+from pdmm.checks import ClientError, positive, whole
+from pdmm.engines.local import Local, Outcome
+from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.base import Method
-from pdmm.problems.base import Block, Floats, Problem, SumOfBlocks
+from pdmm.problems.base import Block, Floats, Problem, SumOfBlocks, Total
+from pdmm.problems.functions import Functions
+from pdmm.reasons import advice, grows, why_diverged
 from pdmm.record import Objective, Recorder
 from pdmm.regularisers import Regulariser
 from pdmm.report.progress import progress_bar
 from pdmm.result import Result, Traffic
+from pdmm.theory.certificate import Certificate, Certifier
+from pdmm.theory.choice import choose
 from pdmm.threads import Threads
 
 TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
+AUTO_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 
 def solve(
     problem: Problem,
-    method: Method,
+    method: Method | None = None,
     rounds: int = 100,
     *,
     x0: Any = None,
     weights: Any = None,
     regulariser: Regulariser | None = None,
+    tolerance: float | None = None,
+    check_every: int = 5,
     optimum: Any = None,
     seed: int = 0,
     record_every: int = 1,
@@ -40,8 +50,16 @@ def solve(
 
     Args:
         problem: the clients' functions, e.g. ``pdmm.LeastSquares(A, b)``.
-        method: e.g. ``pdmm.AGPDMM(step_size=1e-4, local_steps=5)``.
-        rounds: how many rounds of messages.
+        method: e.g. ``pdmm.AGPDMM(step_size=1e-4, local_steps=5)``; any of its step_size,
+            local_steps, rho or gamma may be "auto". None (or leaving it out) chooses the
+            method too; ``result.choices`` says what was chosen and why.
+        rounds: how many rounds of messages, at most.
+        tolerance: stop once the certificate is at most this times the first one's:
+            the proven bound on F(x) - F* where mu > 0, ‖grad F‖ elsewhere. None never
+            stops early; but where the method is chosen too, it is 1e-12 (1e-8 in float32),
+            or the square root of that on ‖grad F‖.
+        check_every: compute the certificate after every so many rounds, if there is a
+            tolerance. It costs one vector up from every client, which is counted.
         x0: the start, shape (d,); zeros if not given.
         weights: w_i > 0, one a client; ones if not given.
         regulariser: h, e.g. ``pdmm.L1(0.1)``. FedAvg and Scaffold have no exact form with
@@ -68,10 +86,12 @@ def solve(
         - ``gradient_calls``, ``value_calls``, ``exact_calls``: so far, per client (a mean);
           evaluations for the history count as value calls;
         - ``seconds`` since the first round began;
+        - ``rho``, where it adapts;
         - ``exact_error`` for PDMM and FedSplit: the largest relative residual of an exact
           step since the last row (0 where it is a closed form).
 
-        A run that diverges stops, says so in ``reason``, and keeps its history.
+        Its ``certificate`` says how far x can be from the optimum. A run that diverges stops,
+        says so in ``reason``, and keeps its history.
 
     Example:
         >>> import pdmm
@@ -83,182 +103,207 @@ def solve(
         True
     """
     begun = perf_counter()
-    start = _check(problem, method, x0, regulariser)
+    start = check(problem, method, x0, regulariser)
     rounds = whole("rounds", rounds, at_least=1)
     seed = whole("seed", seed, at_least=0)
     record_every = whole("record_every", record_every, at_least=1)
-    w = _weights(weights, problem.clients)
-    known = _optimum(optimum, problem.dimension)
+    check_every = whole("check_every", check_every, at_least=1)
+    if tolerance is not None:
+        tolerance = positive("tolerance", tolerance)
+    w = client_weights(weights, problem.clients)
+    known = known_optimum(optimum, problem.dimension)
     pool = Threads(1 if threads is None and not problem.parallel else threads)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable as callback(round, x), got {callback!r}")
-    problem.check(start, method.exact)
+    if method is not None:
+        problem.check(start, method.exact)
+    choice = choose(problem, method, w)
+    running = choice.running
+    if method is None:
+        problem.check(start, running.exact)
 
     def prox(v: Floats, t: float) -> Floats:
         return v if regulariser is None else regulariser.prox(v, t / weight)
 
     weight = float(w.sum())
-    with pool, progress_bar(f"{type(method).__name__}", rounds, show=progress) as advance:
-        engine = Local(problem, method, start, w, rounds, pool)
+    with pool, progress_bar(type(choice.method).__name__, rounds, show=progress) as advance:
+        engine = Local(problem, running, start, w, rounds, pool)
+        blocks = SumOfBlocks(problem, problem.evaluator(engine.source), w, pool)
         total = None if optimum is False else problem.total(w, pool)
-        total = total or SumOfBlocks(problem, problem.evaluator(engine.source), w, pool)
-        objective = Objective(total, regulariser, known)
-        server = method.server_start(start, prox)
-        message = method.broadcast(server)
+        objective = Objective(total or blocks, regulariser, known)
+        server = running.server_start(start, prox)
+        message = running.broadcast(server)
         x = message.x.astype(problem.dtype)
-        traffic = _traffic(method, message, problem)
-        recorder = Recorder(objective, traffic, problem.clients, method.exact)
+        traffic = _traffic(running, problem)
+        certify = Certifier(
+            total,
+            blocks,
+            regulariser,
+            lambda: _strong_convexity(problem, w, total),
+            precision=float(np.finfo(problem.dtype).eps),
+            bytes_up=problem.clients * traffic.bytes_per_vector,
+        )
+        recorder = Recorder(objective, traffic, running.scalars, problem.clients, running.exact)
         setup_seconds = perf_counter() - begun
-        recorder.record(0, x)
+        target, certificate = -1.0, None
+        if tolerance is None and method is None:
+            certificate = certify(x, 0)
+            tolerance = AUTO_TOLERANCE[problem.dtype] ** (0.5 if certificate.gap is None else 1.0)
+        if tolerance is not None:
+            certificate = certificate or certify(x, 0)
+            recorder.checked()
+            target = tolerance * certificate.size  # never reached if that is NaN
+        recorder.record(0, x, running.telemetry(server))
         far = max(1.0, float(np.linalg.norm(start)))
         reason, diverged, done, worst = f"all {rounds} rounds done", False, 0, 0.0
+        last: _Round | None = None
+        if certificate is not None and certificate.size == 0:
+            reason, rounds = "the start is optimal", 0
         for r in range(1, rounds + 1):
             try:
                 outcome = engine.round(message)
             except Exception as error:
-                error.add_note(f"in round {r} of {type(method).__name__}")
+                error.add_note(f"in round {r} of {type(choice.method).__name__}")
                 if isinstance(error, ClientError):
                     error.history = recorder.history()
                 raise
             with np.errstate(over="ignore", invalid="ignore"):
-                server = method.server(server, outcome.mean, outcome.share, prox)
-                message = method.broadcast(server)
+                last = _Round(running, server, outcome, weight)
+                server = running.server(server, outcome.mean, outcome.share, prox)
+                message = running.broadcast(server)
                 size = float(np.linalg.norm(message.x))
             recorder.add(outcome.tally)
-            worst = max(worst, outcome.tally.error)
+            worst = max(worst, outcome.tally.missed)
             done = r
             if outcome.bad_client is not None or not size < TOO_LARGE * far:
                 diverged = True
-                reason = _why_diverged(r, size, outcome.bad_client, method, problem)
+                reason = why_diverged(r, size, outcome.bad_client, choice.method, problem)
                 break
             x = message.x.astype(problem.dtype)
+            if choice.estimated_step:
+                choice = choice.smaller_steps(_steepest(problem))
+                running = engine.method = choice.running
             answer: Any = callback(r, x.copy()) if callback is not None else None
             stop = np.ndim(answer) == 0 and bool(answer)
-            if r % record_every == 0 or r == rounds or stop:
-                recorder.record(r, x)
+            certificate = None
+            if tolerance is not None and (r % check_every == 0 or r == rounds or stop):
+                certificate = last.certificate(certify, x, r)
+                recorder.checked()
+            certified = certificate is not None and certificate.size <= target
+            if r % record_every == 0 or r == rounds or stop or certified:
+                recorder.record(r, x, running.telemetry(server))
             advance(1)
             if stop:
                 reason = f"stopped by the callback after round {r}"
                 break
+            if certified and certificate is not None:
+                reason = _certified(certificate, r, tolerance)
+                break
+        if certificate is None:
+            certificate = last.certificate(certify, x, done) if last else certify(x, done)
     history = recorder.history()
-    if not diverged and _grows(history["objective"]):
-        reason += ", but the objective grew: " + _advice(method, problem)
-    if worst > Block.tolerance:
-        warnings.warn(
-            f"an exact step of {type(method).__name__} stopped at a relative residual of "
-            f"{worst:.1e}, above the tolerance {Block.tolerance:.0e}: "
-            "see history['exact_error']",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    if not diverged and grows(history["objective"]):
+        reason += ", but the objective grew: " + advice(choice.method, problem)
+    _warn(problem, choice.method, worst)
     return Result(
         x=x,
         history=history,
         reason=reason,
         diverged=diverged,
         rounds=done,
-        method=method,
+        method=running.settled_method(server) if isinstance(running, Adaptive) else running,
         traffic=traffic,
         optimum=objective.f_star,
         setup_seconds=setup_seconds,
         seed=seed,
+        certificate=certificate,
+        scalars=running.scalars,
+        choices=choice.why,
+        smoothness=choice.smoothness,
+        strong_convexity=choice.strong_convexity,
     )
 
 
-def _check(problem: Any, method: Any, x0: Any, regulariser: Any) -> npt.NDArray[np.float64]:
-    """Refuse what does not go together; returns the start in float64."""
-    if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a pdmm problem, e.g. LeastSquares, got {problem!r}")
-    if not isinstance(method, Method):
-        raise ValueError(
-            f"method must be a pdmm method, e.g. pdmm.AGPDMM(step_size, local_steps), "
-            f"got {method!r}"
+@dataclass(frozen=True)
+class _Round:
+    """What certificates say of the last round."""
+
+    method: Method
+    server: Any
+    outcome: Outcome
+    weight: float
+
+    def certificate(self, certify: Certifier, x: Floats, r: int) -> Certificate:
+        apart = self.outcome.disagreement
+        with np.errstate(over="ignore", invalid="ignore"):
+            duals = self.method.imbalance(self.server, self.outcome.mean)
+        return certify(
+            x,
+            r,
+            consensus=None if apart is None else float(np.sqrt(apart)),
+            dual_sum=None if duals is None else self.weight * float(np.linalg.norm(duals)),
         )
-    if regulariser is not None:
-        if not isinstance(regulariser, Regulariser):
-            raise ValueError(
-                f"regulariser must be L1, SquaredL2 or Box of pdmm, got {regulariser!r}"
-            )
-        if method.no_regulariser:
-            raise ValueError(
-                f"{type(method).__name__} takes no regulariser: {method.no_regulariser}"
-            )
-        regulariser.check(problem.dimension)
-    if x0 is None:
-        return np.zeros(problem.dimension)
-    start = _vector("x0", x0, problem.dimension)
-    with np.errstate(over="ignore"):  # clients and server start from what the clients can hold
-        held = start.astype(problem.dtype).astype(np.float64)
-    finite(f"x0 in the run's {problem.dtype}", held)
-    return held
 
 
-def _vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
-    try:
-        if np.iscomplexobj(value):
-            raise TypeError("complex numbers have no order")
-        vector = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers: {error}") from None
-    if vector.shape != (length,):
-        raise ValueError(f"{name} must have shape ({length},), got shape {vector.shape}")
-    finite(name, vector)
-    return vector
+def _strong_convexity(
+    problem: Problem, weights: npt.NDArray[np.float64], total: Total | None
+) -> tuple[float, str]:
+    """Give mu of sum_i w_i f_i with a proof, and where it comes from; 0 where there is none."""
+    extremes = None if total is None else total.extremes()
+    if extremes is not None:
+        return extremes[0], "of F, exact"
+    if isinstance(problem, Functions) and problem.negative_curvature() is not None:
+        return 0.0, "unknown: an f_i is not convex"
+    if not problem.proven:
+        return 0.0, "unknown"
+    constants = problem.strong_convexity(weights)
+    if constants.overall_kind == "exact":
+        return constants.overall, "of F, exact"
+    return constants.overall, "of F, at least sum_i w_i mu_i"
 
 
-def _weights(weights: Any, clients: int) -> npt.NDArray[np.float64]:
-    if weights is None:
-        return np.ones(clients)
-    w = _vector("weights", weights, clients)
-    if (w <= 0).any():
-        i = int((w <= 0).argmax())
-        raise ValueError(f"weights must be positive, but weights[{i}] (client {i}) is {w[i]}")
-    return w
+def _steepest(problem: Problem) -> float:
+    """The largest L that the run's secants have met."""
+    found = problem.secants() if isinstance(problem, Functions) else None
+    return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
 
 
-def _optimum(optimum: Any, dimension: int) -> float | npt.NDArray[np.float64] | None:
-    if optimum is None or optimum is False:
-        return None
-    if optimum is True:
-        raise ValueError("optimum must be a number, a point x*, None or False, got True")
-    if np.ndim(optimum) == 0:
-        return float(_vector("optimum", [optimum], 1)[0])
-    return _vector("optimum", optimum, dimension)
+def _certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
+    what = "‖grad F(x)‖ is" if certificate.gap is None else "F(x) - F* is proven to be at most"
+    return (
+        f"certified after round {r}: {what} {certificate.size:.3g}, below tolerance={tolerance:g} "
+        "times its first value"
+    )
 
 
-def _traffic(method: Method, message: Any, problem: Problem) -> Traffic:
+def _warn(problem: Problem, method: Method, worst: float) -> None:
+    if worst > Block.tolerance:
+        warnings.warn(
+            f"an exact step of {type(method).__name__} stopped at a relative residual of "
+            f"{worst:.1e}, above the tolerance {Block.tolerance:.0e}: "
+            "see history['exact_error']",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return  # gradients that are only noisy look bent too
+    bent = problem.negative_curvature() if isinstance(problem, Functions) else None
+    if bent is not None:
+        client, curvature = bent
+        warnings.warn(
+            f"f_{client} (client {client}) is not convex: between two of its gradients the "
+            f"curvature was {curvature:.2g}. What was found is at best a stationary point; "
+            f"check gradient[{client}], or add a strongly convex term",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _traffic(method: Method, problem: Problem) -> Traffic:
     down, up = method.paper_vectors
     return Traffic(
-        down=len(message),
+        down=method.vectors_down,
         up=method.vectors_up,
         paper_down=down,
         paper_up=up,
         bytes_per_vector=problem.dimension * problem.dtype.itemsize,
     )
-
-
-def _grows(objective: npt.NDArray[Any]) -> bool:
-    """Whether the objective ended far above where it began, and was still growing."""
-    first, middle, last = objective[0], objective[len(objective) // 2], objective[-1]
-    return bool(last > 10 * abs(first) and last > middle and len(objective) > 2)
-
-
-def _why_diverged(r: int, size: float, client: int | None, method: Method, problem: Problem) -> str:
-    what = f"‖x_s‖ = {size:.3g}"
-    if client is not None:
-        what += f", the upload of client {client} is not finite"
-    return f"diverged in round {r}: {what}. " + _advice(method, problem)
-
-
-def _advice(method: Method, problem: Problem) -> str:
-    """What step size would be safe, if the method has one and L is known."""
-    step = getattr(method, "step_size", None)
-    if step is None:
-        return "Are all f_i convex?"
-    largest = problem.safe_step()
-    if largest is None:
-        return f"step_size={step:g} may be too large: it should be at most 1/L"
-    name, safe = method.step_limit(largest)
-    if step <= safe:
-        return f"step_size={step:g} is below {name} = {safe:.3g}: are all f_i convex?"
-    return f"step_size={step:g} is too large: at most {name} = {safe:.3g} is safe"

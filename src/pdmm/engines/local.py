@@ -17,6 +17,7 @@ class Outcome(NamedTuple):
     share: float
     tally: Tally
     bad_client: int | None
+    disagreement: float | None = None  # weighted mean of ‖x_i - x_s‖²
 
 
 class Local:
@@ -58,12 +59,14 @@ class Local:
                 values=sum(t.values for t in tallies),
                 exact=sum(t.exact for t in tallies),
                 error=max(t.error for t in tallies),
+                missed=max(t.missed for t in tallies),
             ),
             bad_client=next((part[2] for part in parts if part[2] is not None), None),
+            disagreement=None if parts[0][3] is None else sum(part[3] for part in parts) / weight,
         )
 
-    def _work(self, message: Any, block: slice) -> tuple[Any, Tally, int | None]:
-        """One block's round: its weighted sum of uploads (float64), its tally, a bad client."""
+    def _work(self, message: Any, block: slice) -> tuple[Any, Tally, int | None, Any]:
+        """One block's round: sums of uploads (float64), its tally, a bad client, disagreement."""
         method, memory = self.method, self.memory
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen below
             f = self.source.at(block, self.cursor[block])
@@ -73,9 +76,11 @@ class Local:
                 field[block] = new
             w = self.weights[block]
             sums = type(upload)(*(w @ field.astype(np.float64, copy=False) for field in upload))
+            apart = method.disagreement(upload)
+            apart = None if apart is None else float(w @ apart)
         bad = None
         if not all(np.isfinite(field).all() for field in sums):
             rows = [~np.isfinite(field).all(axis=1) for field in upload]
             found = np.flatnonzero(np.any(rows, axis=0))
             bad = block.start + int(found[0] if len(found) else 0)
-        return sums, f.tally, bad
+        return sums, f.tally, bad, apart

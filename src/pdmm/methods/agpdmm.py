@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from pdmm.methods.base import Array, Nothing, Oracle
-from pdmm.methods.family import GradientFamily, Memory
+from pdmm.methods.base import Array, Auto, Nothing, Oracle
+from pdmm.methods.family import Acceleration, GradientFamily, Memory
 
 
 @dataclass(frozen=True)
@@ -14,19 +14,24 @@ class AGPDMM(GradientFamily):
     work out lam_{s|i} itself, so here one vector goes down, with identical iterates.
 
     Args:
-        step_size: eta; at most 1/L.
-        local_steps: K, gradient steps per round. With K = 1 this is gradient descent.
-        rho: weight of the quadratic term; None means 1/(K eta), as in the paper.
+        step_size: eta; at most 1/L, which "auto" takes.
+        local_steps: K, gradient steps per round; "auto" takes enough for a nearly exact
+            step. With K = 1 this is gradient descent.
+        rho: weight of the quadratic term; None means 1/(K eta), as in the paper; "auto"
+            starts at sqrt(L mu) and adapts it during the run.
         relaxation: 1 is PDMM, 0.5 is ADMM.
+        acceleration: ``"anderson"`` combines the last rounds into a better one, with a
+            handful of scalars more a round; see docs/automatic.md.
 
     References:
         Zhang, Niwa, Kleijn, Section IV-B, Algorithm 2.
     """
 
-    step_size: float
-    local_steps: int
-    rho: float | None = None
+    step_size: float | Auto = "auto"
+    local_steps: int | Auto = "auto"
+    rho: float | Auto | None = None
     relaxation: float = 1.0
+    acceleration: Acceleration = None
 
     paper_vectors = (2, 1)
 

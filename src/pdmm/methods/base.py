@@ -9,12 +9,13 @@ library whose arrays add and scale.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from pdmm.checks import positive, whole
 
 Array: TypeAlias = Any  # NumPy, PyTorch or JAX: methods only add and scale
 Prox: TypeAlias = Callable[[Array, float], Array]  # prox(v, t): prox of t h / (total weight) at v
+Auto: TypeAlias = Literal["auto"]  # a parameter that pdmm.solve chooses
 
 
 class Oracle(Protocol):
@@ -41,8 +42,12 @@ class Oracle(Protocol):
             (the last iterate again unless ``average`` is asked for).
         """
 
-    def prox(self, anchor: Array, rho: float, start: Array) -> Array:
-        """Minimise f_i(x) + rho/2 ‖x - anchor‖², warm-started at ``start``."""
+    def prox(self, anchor: Array, rho: float, start: Array, slack: Array | None = None) -> Array:
+        """Minimise f_i(x) + rho/2 ‖x - anchor‖², warm-started at ``start``.
+
+        ``slack``, one number a client, allows a gradient of that norm to remain; without
+        it, or where there is a closed form, the step is exact to rounding.
+        """
 
 
 class Nothing(NamedTuple):
@@ -62,6 +67,9 @@ class Method(ABC):
     vectors_up: ClassVar[int] = 1
     """Vectors per client and round that go up as this library sends them."""
 
+    vectors_down: ClassVar[int] = 1
+    """Vectors per client and round that go down as this library sends them."""
+
     no_regulariser: ClassVar[str] = ""
     """Why this method has no exact form with a regulariser, where it has none."""
 
@@ -72,6 +80,35 @@ class Method(ABC):
         """Store checked parameters as plain Python numbers, in a frozen dataclass."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """The parameters that are "auto", for :func:`pdmm.solve` to choose."""
+        names = ("rho", "gamma", "step_size", "local_steps")
+        return tuple(name for name in names if getattr(self, name, None) == "auto")
+
+    scalars: ClassVar[tuple[int, int]] = (0, 0)
+    """Scalars per client and round that travel beside the vectors: (down, up)."""
+
+    def spread(self, upload: Any) -> Array | None:
+        """x_i - x_s as it follows from the upload; None for a method without an x_i."""
+        return None
+
+    def disagreement(self, upload: Any) -> Array | None:
+        """‖x_i - x_s‖² of every client, where there is an x_i."""
+        apart = self.spread(upload)
+        return None if apart is None else (apart * apart).sum(-1)
+
+    def imbalance(self, server: Any, mean: Any) -> Array | None:
+        """(sum_i w_i lam_{i|s} + v)/(sum_i w_i), v a subgradient of h: 0 at the optimum.
+
+        None for a method without duals.
+        """
+        return None
+
+    def telemetry(self, server: Any) -> dict[str, float]:
+        """Numbers of the server's state that belong in the history."""
+        return {}
 
     def step_limit(self, one_over_l: float) -> tuple[str, float]:
         """The largest safe step size, in words and as a number, where every f_i has this 1/L."""
@@ -127,16 +164,28 @@ class Method(ABC):
 class GradientSteps(Method):
     """A method whose clients take ``local_steps`` gradient steps of ``step_size`` a round."""
 
-    step_size: float
-    local_steps: int
+    step_size: float | Auto
+    local_steps: int | Auto
+
+    @property
+    def eta(self) -> float:
+        """The step size, a number."""
+        return settled("step_size", self.step_size)
 
     @property
     def steps(self) -> int:
-        return self.local_steps
+        return int(settled("local_steps", self.local_steps))
 
     def check_steps(self) -> None:
         """Refuse a step size that is not positive, and fewer than one local step."""
-        self.settle(
-            step_size=positive("step_size", self.step_size),
-            local_steps=whole("local_steps", self.local_steps, at_least=1),
-        )
+        if self.step_size != "auto":
+            self.settle(step_size=positive("step_size", self.step_size))
+        if self.local_steps != "auto":
+            self.settle(local_steps=whole("local_steps", self.local_steps, at_least=1))
+
+
+def settled(name: str, value: float | str | None) -> float:
+    """A parameter that is a number by now."""
+    if value is None or isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}: only pdmm.solve can choose it")
+    return value

@@ -15,10 +15,22 @@ client that is absent or whose upload is lost contributes exactly nothing.
 """
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 
 from pdmm.checks import number, positive
-from pdmm.methods.base import Array, GradientSteps, Method, Nothing, Oracle, Prox
+from pdmm.methods.base import (
+    Array,
+    Auto,
+    GradientSteps,
+    Method,
+    Nothing,
+    Oracle,
+    Prox,
+    settled,
+)
+
+Acceleration: TypeAlias = Literal["anderson"] | None
 
 
 class Server(NamedTuple):
@@ -50,6 +62,7 @@ class Family(Method):
     """The common core; a member of the family adds :meth:`local` and :attr:`penalty`."""
 
     relaxation: float
+    acceleration: Acceleration
 
     @property
     @abstractmethod
@@ -57,13 +70,19 @@ class Family(Method):
         """The rho in use."""
 
     @abstractmethod
+    def with_penalty(self, rho: float) -> Self:
+        """The same method with another rho."""
+
+    @abstractmethod
     def local(
         self, f: Oracle, x_s: Array, anchor: Array, memory: Any, steps: int
     ) -> tuple[Array, Any]:
         """What stands for x_i, and the draft to keep once the upload has arrived."""
 
-    def check_relaxation(self) -> None:
-        """Refuse a relaxation outside (0, 1]."""
+    def check_family(self) -> None:
+        """Refuse a relaxation outside (0, 1], and an acceleration that is none."""
+        if self.acceleration not in (None, "anderson"):
+            raise ValueError(f"acceleration must be None or 'anderson', got {self.acceleration!r}")
         self.settle(relaxation=number("relaxation", self.relaxation))
         if not 0 < self.relaxation <= 1:
             raise ValueError(
@@ -91,6 +110,13 @@ class Family(Method):
     def accept(self, memory: Any, draft: Any, delivered: Upload) -> Any:
         return Memory(z=memory.z + delivered.dz)
 
+    def spread(self, upload: Upload) -> Array:
+        return upload.dz / (2 * self.relaxation)
+
+    def imbalance(self, server: Server, mean: Upload) -> Array:
+        # lam_{i|s} = rho (x_s - x_i) - lam_{s|i}, and the lam_{s|i} add up to v.
+        return -self.penalty * self.spread(mean)
+
     def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
         z = server.z + share * mean.dz
         return Server(z=z, x=prox(1 * z, 1 / self.penalty))  # eq. server_update
@@ -115,21 +141,25 @@ class ExactFamily(Family):
 class GradientFamily(GradientSteps, Family):
     """GPDMM and AGPDMM: steps 1/(1/eta + rho), and rho = 1/(K eta) unless given."""
 
-    rho: float | None
+    rho: float | Auto | None
 
     def __post_init__(self) -> None:
         self.check_steps()
-        if self.rho is not None:
+        if self.rho is not None and self.rho != "auto":
             self.settle(rho=positive("rho", self.rho))
-        if 1 / self.step_size > 1e300:
+        if self.step_size != "auto" and 1 / self.step_size > 1e300:
             raise ValueError(f"step_size must not be as small as {self.step_size!r}")
-        self.check_relaxation()
+        self.check_family()
 
     @property
     def penalty(self) -> float:
-        return 1 / (self.local_steps * self.step_size) if self.rho is None else self.rho
+        return 1 / (self.steps * self.eta) if self.rho is None else settled("rho", self.rho)
+
+    def with_penalty(self, rho: float) -> Self:
+        changed: Self = replace(cast(Any, self), rho=rho)
+        return changed
 
     @property
     def inner_step(self) -> float:
         """The factor 1/(1/eta + rho) of Alg. 1 and 2, line 7."""
-        return 1 / (1 / self.step_size + self.penalty)
+        return 1 / (1 / self.eta + self.penalty)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pdmm.methods.base import Array, GradientSteps, Nothing, Oracle, Prox
+from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox
 
 
 class Server(NamedTuple):
@@ -26,16 +26,16 @@ class FedAvg(GradientSteps):
     of rounds: the local steps drift towards each client's own optimum.
 
     Args:
-        step_size: eta of the local steps.
-        local_steps: K, gradient steps per round.
+        step_size: eta of the local steps; "auto" takes 1/L.
+        local_steps: K, gradient steps per round; "auto" takes 1, with which it converges.
 
     References:
         McMahan et al., "Communication-efficient learning of deep networks from
         decentralized data", AISTATS 2017.
     """
 
-    step_size: float
-    local_steps: int
+    step_size: float | Auto
+    local_steps: int | Auto
 
     paper_vectors = (1, 1)
     no_regulariser = (
@@ -58,8 +58,11 @@ class FedAvg(GradientSteps):
     def client(
         self, message: Server, memory: Nothing, f: Oracle, steps: int
     ) -> tuple[Upload, Nothing]:
-        x, _ = f.steps(message.x, step=self.step_size, count=steps)
+        x, _ = f.steps(message.x, step=self.eta, count=steps)
         return Upload(dx=x - message.x), Nothing()
+
+    def spread(self, upload: Upload) -> Array:
+        return upload.dx
 
     def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
         return Server(x=server.x + mean.dx)

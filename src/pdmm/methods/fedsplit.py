@@ -1,9 +1,11 @@
 """FedSplit (eq. client_update_split, server_update_split): PDMM with rho = 1/gamma."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from pdmm.checks import positive
-from pdmm.methods.family import ExactFamily
+from pdmm.methods.base import Auto, settled
+from pdmm.methods.family import Acceleration, ExactFamily
 
 
 @dataclass(frozen=True)
@@ -14,20 +16,28 @@ class FedSplit(ExactFamily):
 
     Args:
         gamma: step size of the proximal step; 1/sqrt(L mu) is optimal in the worst case.
+            "auto" starts there and adapts it during the run.
         relaxation: 1 is Peaceman-Rachford splitting, 0.5 is Douglas-Rachford.
+        acceleration: ``"anderson"`` combines the last rounds into a better one, with a
+            handful of scalars more a round; see docs/automatic.md.
 
     References:
         Pathak, Wainwright, "FedSplit: an algorithmic framework for fast federated
         optimization", NeurIPS 2020.
     """
 
-    gamma: float
+    gamma: float | Auto
     relaxation: float = 1.0
+    acceleration: Acceleration = None
 
     def __post_init__(self) -> None:
-        self.settle(gamma=positive("gamma", self.gamma))
-        self.check_relaxation()
+        if self.gamma != "auto":
+            self.settle(gamma=positive("gamma", self.gamma))
+        self.check_family()
 
     @property
     def penalty(self) -> float:
-        return 1 / self.gamma
+        return 1 / settled("gamma", self.gamma)
+
+    def with_penalty(self, rho: float) -> Self:
+        return replace(self, gamma=1 / rho)

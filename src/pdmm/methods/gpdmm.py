@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from pdmm.checks import one_of
-from pdmm.methods.base import Array, Oracle
-from pdmm.methods.family import GradientFamily, Upload
+from pdmm.methods.base import Array, Auto, Oracle
+from pdmm.methods.family import Acceleration, GradientFamily, Upload
 
 
 class Memory(NamedTuple):
@@ -26,22 +26,26 @@ class GPDMM(GradientFamily):
     """Gradient-based PDMM: K gradient steps a round, from the client's own last iterate.
 
     Args:
-        step_size: eta; at most 1/L.
-        local_steps: K, gradient steps per round.
-        rho: weight of the quadratic term; None means 1/(K eta), as in the paper.
+        step_size: eta; at most 1/L, which "auto" takes.
+        local_steps: K, gradient steps per round; "auto" takes enough for a nearly exact step.
+        rho: weight of the quadratic term; None means 1/(K eta), as in the paper; "auto"
+            starts at sqrt(L mu) and adapts it during the run.
         iterate: which of the K iterates the dual is made of: ``"mean"`` (Alg. 1, for which
             convergence is proven) or ``"last"`` (Remark 1, usually faster).
         relaxation: 1 is PDMM, 0.5 is ADMM.
+        acceleration: ``"anderson"`` combines the last rounds into a better one, with a
+            handful of scalars more a round; see docs/automatic.md.
 
     References:
         Zhang, Niwa, Kleijn, Section IV-A, Algorithm 1, Theorems 1 and 2.
     """
 
-    step_size: float
-    local_steps: int
-    rho: float | None = None
+    step_size: float | Auto = "auto"
+    local_steps: int | Auto = "auto"
+    rho: float | Auto | None = None
     iterate: Literal["mean", "last"] = "mean"
     relaxation: float = 1.0
+    acceleration: Acceleration = None
 
     paper_vectors = (1, 1)
 

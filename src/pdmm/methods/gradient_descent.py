@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pdmm.checks import positive
-from pdmm.methods.base import Array, Method, Nothing, Oracle, Prox
+from pdmm.methods.base import Array, Auto, Method, Nothing, Oracle, Prox, settled
 
 
 class Server(NamedTuple):
@@ -27,15 +27,17 @@ class GradientDescent(Method):
     ``step_size * h / sum_i w_i`` for a regulariser h.
 
     Args:
-        step_size: below 2/L, where L is that of the mean of the f_i.
+        step_size: below 2/L, where L is that of the mean of the f_i; "auto" takes
+            2/(L + mu) of the mean.
     """
 
-    step_size: float
+    step_size: float | Auto
 
     paper_vectors = (1, 1)
 
     def __post_init__(self) -> None:
-        self.settle(step_size=positive("step_size", self.step_size))
+        if self.step_size != "auto":
+            self.settle(step_size=positive("step_size", self.step_size))
 
     @property
     def steps(self) -> int:
@@ -56,4 +58,5 @@ class GradientDescent(Method):
         return Upload(gradient=f.gradient(message.x)), Nothing()
 
     def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
-        return Server(x=prox(server.x - self.step_size * mean.gradient, self.step_size))
+        eta = settled("step_size", self.step_size)
+        return Server(x=prox(server.x - eta * mean.gradient, eta))

@@ -1,9 +1,11 @@
 """PDMM with exact client minimisation (eq. client_update, server_update)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from pdmm.checks import positive
-from pdmm.methods.family import ExactFamily
+from pdmm.methods.base import Auto, settled
+from pdmm.methods.family import Acceleration, ExactFamily
 
 
 @dataclass(frozen=True)
@@ -14,10 +16,13 @@ class PDMM(ExactFamily):
 
     Args:
         rho: weight of the quadratic term. sqrt(L mu) is optimal in the worst case, where
-            every f_i is mu-strongly convex with an L-Lipschitz gradient.
+            every f_i is mu-strongly convex with an L-Lipschitz gradient. "auto" starts
+            there and adapts it during the run.
         relaxation: 1 is PDMM (Peaceman-Rachford splitting), 0.5 is ADMM
             (Douglas-Rachford). Less than 1 is needed where f_i is neither smooth nor
             strongly convex.
+        acceleration: ``"anderson"`` combines the last rounds into a better one, with a
+            handful of scalars more a round; see docs/automatic.md.
 
     Example:
         >>> import pdmm
@@ -31,13 +36,18 @@ class PDMM(ExactFamily):
         Optimisation over Centralised Networks", Section III.
     """
 
-    rho: float
+    rho: float | Auto
     relaxation: float = 1.0
+    acceleration: Acceleration = None
 
     def __post_init__(self) -> None:
-        self.settle(rho=positive("rho", self.rho))
-        self.check_relaxation()
+        if self.rho != "auto":
+            self.settle(rho=positive("rho", self.rho))
+        self.check_family()
 
     @property
     def penalty(self) -> float:
-        return self.rho
+        return settled("rho", self.rho)
+
+    def with_penalty(self, rho: float) -> Self:
+        return replace(self, rho=rho)

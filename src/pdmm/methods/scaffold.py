@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pdmm.checks import positive
-from pdmm.methods.base import Array, GradientSteps, Oracle, Prox
+from pdmm.methods.base import Array, Auto, GradientSteps, Oracle, Prox
 
 
 class Server(NamedTuple):
@@ -41,8 +41,8 @@ class Scaffold(GradientSteps):
     identical iterates, and both counts are in the history.
 
     Args:
-        step_size: eta of the local steps.
-        local_steps: K, gradient steps per round.
+        step_size: eta of the local steps; "auto" takes 1/L.
+        local_steps: K, gradient steps per round; "auto" takes 10.
         server_step: eta_g, by which the server scales the mean of the changes.
 
     References:
@@ -50,11 +50,12 @@ class Scaffold(GradientSteps):
         learning", ICML 2020.
     """
 
-    step_size: float
-    local_steps: int
+    step_size: float | Auto
+    local_steps: int | Auto
     server_step: float = 1.0
 
     paper_vectors = (2, 2)
+    vectors_down = 2
     no_regulariser = (
         "its clients average gradient steps, and no prox of the server's makes the regularised "
         "optimum a fixed point; use AGPDMM, GPDMM or PDMM"
@@ -82,12 +83,15 @@ class Scaffold(GradientSteps):
         self, message: Server, memory: Memory, f: Oracle, steps: int
     ) -> tuple[Upload, Draft]:
         x, _ = f.steps(
-            message.x, step=self.step_size, count=steps, shift=message.c - memory.c
+            message.x, step=self.eta, count=steps, shift=message.c - memory.c
         )  # eq. SCAFFOLD_client_update
         return Upload(dx=x - message.x), Draft(c=message.c + 0 * memory.c)
 
     def accept(self, memory: Memory, draft: Draft, delivered: Upload) -> Memory:
         return Memory(c=memory.c + self._change(draft.c, delivered.dx))
+
+    def spread(self, upload: Upload) -> Array:
+        return upload.dx
 
     def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
         return Server(  # eq. SCAFFOLD_server_update
@@ -96,4 +100,4 @@ class Scaffold(GradientSteps):
         )
 
     def _change(self, c: Array, dx: Array) -> Array:
-        return -c - dx / (self.local_steps * self.step_size)
+        return -c - dx / (self.steps * self.eta)

@@ -14,8 +14,11 @@ def problem() -> pdmm.LeastSquares:
     return pdmm.LeastSquares.random(CLIENTS, SAMPLES, FEATURES, noise=0.5, seed=0)
 
 
-def methods() -> dict[str, pdmm.Method]:
-    """Every method of the paper, with its defaults; rho = sqrt(L mu) where one is needed."""
+def methods() -> dict[str, pdmm.Method | None]:
+    """Every method of the paper, with its defaults; rho = sqrt(L mu) where one is needed.
+
+    The last is none: ``pdmm.solve`` chooses, and stops when it is done.
+    """
     return {
         "gradient descent": pdmm.GradientDescent(STEP),
         "FedAvg": pdmm.FedAvg(STEP, STEPS),
@@ -26,6 +29,7 @@ def methods() -> dict[str, pdmm.Method]:
         "AGPDMM": pdmm.AGPDMM(STEP, STEPS),
         "AGPDMM, rho = √(L mu)": pdmm.AGPDMM(STEP, STEPS, rho=RHO),
         "PDMM = FedSplit": pdmm.PDMM(RHO),
+        "auto": None,
     }
 
 

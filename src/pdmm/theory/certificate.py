@@ -1,0 +1,124 @@
+"""Certificates: how far a point can be from the optimum, proven from its gradient alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.checks import ClientError
+from pdmm.problems.base import Floats, SumOfBlocks, Total
+from pdmm.regularisers import Regulariser
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven of a point x, and the residuals of the optimality conditions there.
+
+    F is mu-strongly convex, so with g a subgradient of F at x,
+    F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu.
+    """
+
+    gap: float | None
+    """F(x) - F* is at most this; None where no mu > 0 is proven."""
+    distance: float | None
+    """‖x - x*‖ is at most this; None where no mu > 0 is proven."""
+    stationarity: float
+    """‖grad f(x) + v‖, f = sum_i w_i f_i, v the nearest subgradient of the regulariser.
+
+    NaN where there is none: x outside a Box, or a client without gradients.
+    """
+    consensus: float | None
+    """Root mean square over clients of ‖x_i - x_s‖ in the last round."""
+    dual_sum: float | None
+    """‖sum_i w_i lam_{i|s} + v‖ in the last round; None for methods without duals."""
+    strong_convexity: float
+    """The mu of F that was used; 0 where none is known."""
+    kind: str
+    """Where that mu comes from, in words."""
+    round: int
+    """The round after which x was the server's."""
+    bytes_up: int
+    """What asking the clients for their gradients cost: one vector a client."""
+
+    def __repr__(self) -> str:
+        bound = "no bound, " if self.gap is None else f"gap <= {self.gap:.3g}, "
+        return f"Certificate({bound}stationarity {self.stationarity:.3g}, mu {self.kind})"
+
+    @property
+    def size(self) -> float:
+        """What a tolerance is compared with: the gap where it is bounded, else ‖grad F‖."""
+        return self.stationarity if self.gap is None else self.gap
+
+
+class Certifier:
+    """Asks every client for the gradient of f_i at x, and says what follows.
+
+    Args:
+        total: F as one function, where there is one; its gradient has no cancellation.
+        blocks: F as a sum over blocks of clients.
+        regulariser: h, or None.
+        strong_convexity: asked for once, when the first certificate is made: (mu, kind) of
+            f = sum_i w_i f_i.
+        bytes_up: of one gradient from every client.
+    """
+
+    def __init__(
+        self,
+        total: Total | None,
+        blocks: SumOfBlocks,
+        regulariser: Regulariser | None,
+        strong_convexity: Callable[[], tuple[float, str]],
+        precision: float,
+        bytes_up: int,
+    ) -> None:
+        self.total, self.blocks, self.h = total, blocks, regulariser
+        self.ask, self.precision, self.bytes_up = strong_convexity, precision, bytes_up
+        self.known: tuple[float, str] | None = None
+
+    def __call__(
+        self,
+        x: Floats,
+        r: int,
+        consensus: float | None = None,
+        dual_sum: float | None = None,
+    ) -> Certificate:
+        """The certificate of x after round r."""
+        if self.known is None:
+            self.known = self.ask()
+        mu, kind = self.known
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                size = self._stationarity(x)
+            except ClientError:  # a function that has a prox need not have gradients
+                size = np.nan
+            if self.h is not None:
+                mu += self.h.strong_convexity
+            bounded = mu > 0 and np.isfinite(size)
+            return Certificate(
+                gap=size * (size / (2 * mu)) if bounded else None,
+                distance=size / mu if bounded else None,
+                stationarity=size,
+                consensus=consensus,
+                dual_sum=dual_sum,
+                strong_convexity=mu,
+                kind=kind,
+                round=r,
+                bytes_up=self.bytes_up,
+            )
+
+    def _stationarity(self, x: Floats) -> float:
+        """‖grad f(x) + v‖, rounded up; NaN where h has no subgradient."""
+        if self.total is not None:
+            g, noise = self.total.gradient(x), 0.0
+        else:
+            g, terms = self.blocks.gradient_and_size(x)
+            noise = 16 * self.precision * terms
+        if self.h is not None:
+            v = self.h.subgradient(x, g)
+            if v is None:
+                return np.nan
+            g = g + v
+        return float(np.linalg.norm(g)) + noise
