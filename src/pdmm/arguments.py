@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import finite
+from pdmm.checks import finite, vector
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
 from pdmm.regularisers import Regulariser
@@ -37,31 +37,6 @@ def check(problem: Any, method: Any, x0: Any, regulariser: Any) -> npt.NDArray[n
         held = start.astype(problem.dtype).astype(np.float64)
     finite(f"x0 in the run's {problem.dtype}", held)
     return held
-
-
-def vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
-    """A finite vector of a given length, in float64."""
-    try:
-        if np.iscomplexobj(value):
-            raise TypeError("complex numbers have no order")
-        vector = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers: {error}") from None
-    if vector.shape != (length,):
-        raise ValueError(f"{name} must have shape ({length},), got shape {vector.shape}")
-    finite(name, vector)
-    return vector
-
-
-def client_weights(weights: Any, clients: int) -> npt.NDArray[np.float64]:
-    """Positive weights, one a client; ones if not given."""
-    if weights is None:
-        return np.ones(clients)
-    w = vector("weights", weights, clients)
-    if (w <= 0).any():
-        i = int((w <= 0).argmax())
-        raise ValueError(f"weights must be positive, but weights[{i}] (client {i}) is {w[i]}")
-    return w
 
 
 def known_optimum(optimum: Any, dimension: int) -> float | npt.NDArray[np.float64] | None:

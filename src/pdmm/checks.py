@@ -82,6 +82,31 @@ def floats(name: str, value: Any, ndim: int, whole_as: Any = np.float64) -> Floa
     return array
 
 
+def vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
+    """A finite vector of a given length, in float64."""
+    try:
+        if np.iscomplexobj(value):
+            raise TypeError("complex numbers have no order")
+        vector = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numbers: {error}") from None
+    if vector.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},), got shape {vector.shape}")
+    finite(name, vector)
+    return vector
+
+
+def client_weights(weights: Any, clients: int) -> npt.NDArray[np.float64]:
+    """Positive weights, one a client; ones if not given."""
+    if weights is None:
+        return np.ones(clients)
+    w = vector("weights", weights, clients)
+    if (w <= 0).any():
+        i = int((w <= 0).argmax())
+        raise ValueError(f"weights must be positive, but weights[{i}] (client {i}) is {w[i]}")
+    return w
+
+
 def finite(name: str, array: Floats) -> None:
     """No NaN and no infinity, and if there is one, where."""
     # A sum is finite unless an entry is not (or the sum overflows): one pass, no copy.

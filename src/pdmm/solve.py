@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.arguments import check, client_weights, known_optimum
-from pdmm.checks import ClientError, positive, whole
+from pdmm.arguments import check, known_optimum
+from pdmm.checks import ClientError, client_weights, positive, whole
 from pdmm.engines.local import Local, Outcome
 from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.base import Method

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from pdmm.checks import ClientError, Floats, finite
+from pdmm.checks import ClientError, Floats, client_weights
 from pdmm.problems.eigenvalues import krylov
 from pdmm.threads import Threads
 
@@ -60,25 +60,6 @@ class Constants:
             f"Constants(F {self.overall:.3g} {self.overall_kind}, "
             f"clients {low:.3g} .. {high:.3g} {self.kind}, {self.seconds:.2g} s)"
         )
-
-
-def client_weights(weights: Any, clients: int) -> Vector:
-    """The weights w_i > 0, checked; ones if not given."""
-    if weights is None:
-        return np.ones(clients)
-    try:
-        if np.iscomplexobj(weights):
-            raise TypeError("complex numbers have no order")
-        w = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"weights must be numbers: {error}") from None
-    if w.shape != (clients,):
-        raise ValueError(f"weights must have shape ({clients},), got shape {w.shape}")
-    finite("weights", w)
-    if (w <= 0).any():
-        i = int((w <= 0).argmax())
-        raise ValueError(f"weights must be positive, but weights[{i}] (client {i}) is {w[i]}")
-    return w
 
 
 # --- secants ------------------------------------------------------------------------------

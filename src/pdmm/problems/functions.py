@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError, not_negative, positive, whole
+from pdmm.checks import ClientError, client_weights, not_negative, positive, whole
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source
-from pdmm.problems.constants import Constants, Kind, Secants, Which, client_weights
+from pdmm.problems.constants import Constants, Kind, Secants, Which
 from pdmm.threads import Threads
 
 Vector = npt.NDArray[np.float64]
@@ -79,6 +79,7 @@ class Functions(Problem):
             self._given["L"] = self._one_each("smoothness", smoothness, positive)
         if strong_convexity is not None:
             self._given["mu"] = self._one_each("strong_convexity", strong_convexity, not_negative)
+        self.proven = "mu" in self._given  # by the user
         if len(self._given) == 2 and (over := self._given["mu"] > self._given["L"]).any():
             i = int(over.argmax())
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import floats, number
+from pdmm.checks import number, vector
 from pdmm.engines.local import Local
 from pdmm.methods.family import Family
 from pdmm.problems.base import Block, Floats, Problem
@@ -130,14 +130,6 @@ def known(problem: Any, name: Literal["smoothness", "strong_convexity"], given: 
             stacklevel=3,
         )
     return float(found.clients.max() if name == "smoothness" else found.clients.min())
-
-
-def vector(name: str, value: Any, length: int) -> Vector:
-    """A finite vector of the right length."""
-    array = floats(name, value, 1).astype(np.float64)
-    if array.shape != (length,):
-        raise ValueError(f"{name} must have shape ({length},), got shape {array.shape}")
-    return array
 
 
 def square(rows: Vector) -> float:
