@@ -54,7 +54,7 @@ def solve(
             local_steps, rho or gamma may be "auto". None (or leaving it out) chooses the
             method too; ``result.choices`` says what was chosen and why.
         rounds: how many rounds of messages, at most.
-        tolerance: stop once the certificate is at most this times the first one's:
+        tolerance: stop once the certificate is at most this times the first one's, or rounding:
             the proven bound on F(x) - F* where mu > 0, ‖grad F‖ elsewhere. None never
             stops early; but where the method is chosen too, it is 1e-12 (1e-8 in float32),
             or the square root of that on ‖grad F‖.
@@ -157,8 +157,8 @@ def solve(
         far = max(1.0, float(np.linalg.norm(start)))
         reason, diverged, done, worst = f"all {rounds} rounds done", False, 0, 0.0
         last: _Round | None = None
-        if certificate is not None and certificate.size == 0:
-            reason, rounds = "the start is optimal", 0
+        if certificate is not None and certificate.size <= certificate.rounding:
+            reason, rounds = "the start is optimal, to rounding", 0
         for r in range(1, rounds + 1):
             try:
                 outcome = engine.round(message)
@@ -189,7 +189,9 @@ def solve(
             if tolerance is not None and (r % check_every == 0 or r == rounds or stop):
                 certificate = last.certificate(certify, x, r)
                 recorder.checked()
-            certified = certificate is not None and certificate.size <= target
+            certified = certificate is not None and (
+                certificate.size <= max(target, certificate.rounding)
+            )
             if r % record_every == 0 or r == rounds or stop or certified:
                 recorder.record(r, x, running.telemetry(server))
             advance(1)
@@ -270,10 +272,10 @@ def _steepest(problem: Problem) -> float:
 
 def _certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
     what = "‖grad F(x)‖ is" if certificate.gap is None else "F(x) - F* is proven to be at most"
-    return (
-        f"certified after round {r}: {what} {certificate.size:.3g}, below tolerance={tolerance:g} "
-        "times its first value"
-    )
+    why = f"below tolerance={tolerance:g} times its first value"
+    if certificate.size <= certificate.rounding:
+        why = "which is rounding"
+    return f"certified after round {r}: {what} {certificate.size:.3g}, {why}"
 
 
 def _warn(problem: Problem, method: Method, worst: float) -> None:

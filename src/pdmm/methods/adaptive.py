@@ -23,7 +23,9 @@ References:
     AISTATS 2017 (the spectral rule).
 """
 
+import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -37,10 +39,11 @@ Small = npt.NDArray[np.float64]
 DEPTH = 10  # differences that Anderson acceleration combines
 CHANGES = 8  # of rho, at rounds 2, 3, 5, 9, 17, ...: then it stays
 LARGEST = 10.0  # factor by which rho changes at a time
-SMALLEST = 1.5  # a smaller change is not worth a fresh start
+SMALLEST = 2.0  # a smaller change is not worth a fresh start
 GROWTH = 2.0  # of ‖f‖, that a combination may cause
 BOUND = 100.0  # ‖f‖ after n combinations is at most this times the first one's, over n^1.1
-COEFFICIENTS = 1e4  # larger ones amplify rounding
+COEFFICIENTS = 30.0  # the sum of their sizes: more would go far beyond what was seen
+STILL = 1e-6  # a change of f relative to f below which it is rounding
 CUT = 1e-12  # smaller eigenvalues of the scaled matrix of inner products are rounding
 INEXACT = 0.01  # of ‖f_i‖: the error that an iterative exact step may leave
 
@@ -292,7 +295,7 @@ class Adaptive(Method):
         _, dx, dlam, x = (float(v) for v in mean.sizes)
         if not s.changes or s.rounds < s.due or not s.settled:
             return s.rho
-        if dx <= (1e5 * self.precision) ** 2 * x or dlam <= 0:  # nothing but rounding
+        if dx <= (1e5 * self.precision) ** 2 * x:  # nothing but rounding
             return s.rho
         rho = float(np.clip(np.sqrt(dlam / dx), s.rho / LARGEST, s.rho * LARGEST))
         return rho if max(rho / s.rho, s.rho / rho) > SMALLEST else s.rho
@@ -328,8 +331,9 @@ class Adaptive(Method):
 
 
 def _round(value: float) -> float:
-    """A number that float32 holds too: the same at the server and at every client."""
-    return float(np.float32(value))
+    """A number of 24 bits, which float32 holds too: the same at the server and at all clients."""
+    part, power = math.frexp(value)
+    return math.ldexp(round(part * 2**24) / 2**24, power)
 
 
 def _square(v: Array) -> Array:
@@ -351,20 +355,27 @@ def _anderson(gram: Small, kept: npt.NDArray[np.int64], slots: int, cut: float) 
     Solved for the differences of successive f, scaled to length 1: they are much less alike
     than the f themselves.
     """
+    steps = np.array([gram[a, a] - 2 * gram[a, b] + gram[b, b] for a, b in pairwise(kept)])
+    sizes = np.array([max(gram[a, a], gram[b, b]) for a, b in pairwise(kept)])
+    noise = np.flatnonzero(~(steps > STILL**2 * sizes))
+    kept = kept[noise[-1] + 1 :] if len(noise) else kept
     n = len(kept)
     if n < 2:
         return None
     G = gram[np.ix_(kept, kept)]
     D = np.eye(n)[1:] - np.eye(n)[:-1]
     M, b = D @ G @ D.T, D @ G[:, -1]
-    lengths = np.sqrt(np.maximum(np.diagonal(M), 0))
-    if not np.isfinite(M).all() or not (lengths > 0).all():
-        return None
+    lengths = np.sqrt(np.diagonal(M))
     values, vectors = np.linalg.eigh(M / lengths / lengths[:, None])
-    good = values > cut * values[-1]
-    theta = (vectors[:, good] / values[good]) @ (vectors[:, good].T @ (b / lengths)) / lengths
-    c = np.eye(n)[-1] - theta @ D
-    if not np.abs(c).sum() < COEFFICIENTS:
+    parts = vectors.T @ (b / lengths)
+    while cut < 1:  # small eigenvalues make large coefficients: as few of them as need be
+        good = values > cut * values[-1]
+        theta = (vectors[:, good] / values[good]) @ parts[good] / lengths
+        c = np.eye(n)[-1] - theta @ D
+        if np.abs(c).sum() < COEFFICIENTS:
+            break
+        cut *= 100
+    else:
         return None
     mix = np.zeros(slots)
     mix[kept] = c.astype(np.float32)

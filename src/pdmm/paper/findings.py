@@ -182,12 +182,13 @@ def about_fig3(runs: Runs, out: Path, quick: bool) -> Section:
             Panel(
                 f"K = {K}",
                 [Curve(m, by[d, K, m]["round"], by[d, K, m]["loss"]) for m in fig3.METHODS],
+                log_across=True,
             )
             for K in fig3.KS
         ]
         for d in titles
     ]
-    figures = grid(rows, list(titles.values()), "round", "training loss", out / "fig3")
+    figures = grid(rows, list(titles.values()), "round", "training loss", out / "fig3", top=1.5)
     accuracy = {key: float(columns["accuracy"][-1]) for key, columns in by.items()}
     loss = {key: float(columns["loss"][-1]) for key, columns in by.items()}
 

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from pdmm.report.figures import look
 
@@ -35,6 +36,7 @@ def grid(
     up: str | list[str],
     stem: Path,
     floor: float | None = None,
+    top: float | None = None,
 ) -> list[Path]:
     """Draw panels row by row with one legend below, and write them as PNG and SVG.
 
@@ -45,6 +47,7 @@ def grid(
         up: label of the vertical axes, or a list of them, one a row.
         stem: path of the files, without suffix.
         floor: lowest value to show, where curves end in rounding noise.
+        top: highest value to show, where curves of less than a decade begin above all else.
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     plt.rcParams["svg.hashsalt"] = "pdmm"  # the same figure is the same file
@@ -74,6 +77,12 @@ def grid(
                 axis.set_xscale("log")
             if floor is not None:
                 axis.set_ylim(bottom=floor)
+            if top is not None:
+                lowest = min(float(np.nanmin(c.y)) for panel in row for c in panel.curves)
+                axis.set_ylim(0.93 * lowest, top)
+                axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0)))
+                axis.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+                axis.yaxis.set_minor_formatter(NullFormatter())
         axes[r][0].set_ylabel(f"{title}\n{label}" if title else label)
         if not isinstance(across, str) or r == len(rows) - 1:
             for axis in axes[r]:

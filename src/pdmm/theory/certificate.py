@@ -42,6 +42,8 @@ class Certificate:
     """The round after which x was the server's."""
     bytes_up: int
     """What asking the clients for their gradients cost: one vector a client."""
+    rounding: float = 0.0
+    """The part of ``size`` that may be rounding, which no further round can lower."""
 
     def __repr__(self) -> str:
         bound = "no bound, " if self.gap is None else f"gap <= {self.gap:.3g}, "
@@ -60,8 +62,8 @@ class Certifier:
         total: F as one function, where there is one; its gradient has no cancellation.
         blocks: F as a sum over blocks of clients.
         regulariser: h, or None.
-        strong_convexity: asked for once, when the first certificate is made: (mu, kind) of
-            f = sum_i w_i f_i.
+        strong_convexity: gives (mu, kind) of f = sum_i w_i f_i as it is known by then.
+        precision: the rounding unit of the clients' numbers.
         bytes_up: of one gradient from every client.
     """
 
@@ -76,7 +78,6 @@ class Certifier:
     ) -> None:
         self.total, self.blocks, self.h = total, blocks, regulariser
         self.ask, self.precision, self.bytes_up = strong_convexity, precision, bytes_up
-        self.known: tuple[float, str] | None = None
 
     def __call__(
         self,
@@ -86,14 +87,12 @@ class Certifier:
         dual_sum: float | None = None,
     ) -> Certificate:
         """The certificate of x after round r."""
-        if self.known is None:
-            self.known = self.ask()
-        mu, kind = self.known
+        mu, kind = self.ask()
         with np.errstate(over="ignore", invalid="ignore"):
             try:
-                size = self._stationarity(x)
+                size, noise = self._stationarity(x)
             except ClientError:  # a function that has a prox need not have gradients
-                size = np.nan
+                size, noise = np.nan, 0.0
             if self.h is not None:
                 mu += self.h.strong_convexity
             bounded = mu > 0 and np.isfinite(size)
@@ -107,18 +106,22 @@ class Certifier:
                 kind=kind,
                 round=r,
                 bytes_up=self.bytes_up,
+                rounding=noise * (noise / (2 * mu)) if bounded else noise,
             )
 
-    def _stationarity(self, x: Floats) -> float:
-        """‖grad f(x) + v‖, rounded up; NaN where h has no subgradient."""
-        if self.total is not None:
-            g, noise = self.total.gradient(x), 0.0
+    def _stationarity(self, x: Floats) -> tuple[float, float]:
+        """‖grad f(x) + v‖ and what of it may be rounding; NaN where h has no subgradient."""
+        extremes = None if self.total is None else self.total.extremes()
+        if self.total is not None and extremes is not None:
+            g = self.total.gradient(x)  # exact, but of an x that is rounded
+            added, noise = 0.0, 2 * self.precision * extremes[1] * float(np.linalg.norm(x))
         else:
             g, terms = self.blocks.gradient_and_size(x)
-            noise = 16 * self.precision * terms
+            added = 16 * self.precision * terms
+            noise = 2 * added
         if self.h is not None:
             v = self.h.subgradient(x, g)
             if v is None:
-                return np.nan
+                return np.nan, 0.0
             g = g + v
-        return float(np.linalg.norm(g)) + noise
+        return float(np.linalg.norm(g)) + added, noise

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.checks import ClientError
-from pdmm.methods import AGPDMM, PDMM, FedAvg, GradientDescent, Scaffold
+from pdmm.methods import AGPDMM, PDMM, FedAvg, GradientDescent, InexactFedSplit, Scaffold
 from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.base import GradientSteps, Method
 from pdmm.methods.family import Family, GradientFamily
@@ -19,7 +19,7 @@ from pdmm.problems.least_squares import LeastSquares
 
 RELAXATION = 0.9  # of full auto: PDMM's is 1, but below 1 every convex sum converges
 FLATTEST = 1e-4  # mu/L below this does not lower the first rho any further
-FLAT = 1e-2  # what stands for mu/L where mu = 0: directions without curvature need no rho
+FLAT = 0.04  # what stands for mu/L where mu = 0: directions without curvature need no rho
 INNER = 0.05  # what K gradient steps may leave of the distance to the exact step
 MOST_STEPS = 100
 LARGEST_RANK = 3000  # eigenbases of least squares beyond this cost more than gradient steps
@@ -168,15 +168,16 @@ def _settle(method: Method, known: _Known, why: list[str]) -> Method:
             )
     gamma = values.get("gamma", getattr(method, "gamma", None))
     penalty = 1 / gamma if gamma else values.get("rho", getattr(method, "rho", None))
-    if "local_steps" in names:
-        values["local_steps"], reason = _steps(method, known, penalty)
-        why.append(f"local_steps {values['local_steps']}: {reason}")
     if "step_size" in names:
         steep = (2 if known.estimated else 1) * known.L + (1 / gamma if gamma else 0)
         values["step_size"] = 1 / steep
         formula = "1/(L + 1/gamma)" if gamma else "1/L"
         why.append(f"step_size {1 / steep:.3g}, {formula}{halved}: {known}")
-    elif isinstance(method, GradientSteps) and method.eta * known.L > 2:
+    if "local_steps" in names:
+        eta = values.get("step_size", getattr(method, "step_size", 1.0))
+        values["local_steps"], reason = _steps(method, known, penalty, eta)
+        why.append(f"local_steps {values['local_steps']}: {reason}")
+    if "step_size" not in names and isinstance(method, GradientSteps) and method.eta * known.L > 2:
         warnings.warn(
             f"step_size={method.eta:g} is above 2/L = {2 / known.L:.3g} "
             f"({known.smoothness.kind}): the run may diverge; step_size='auto' takes 1/L",
@@ -187,17 +188,18 @@ def _settle(method: Method, known: _Known, why: list[str]) -> Method:
     return changed
 
 
-def _steps(method: Method, known: _Known, penalty: float | None) -> tuple[int, str]:
+def _steps(method: Method, known: _Known, penalty: float | None, eta: float) -> tuple[int, str]:
     """How many gradient steps a round, and why."""
     if isinstance(method, FedAvg):
         return 1, "with more, FedAvg does not reach the optimum"
     if isinstance(method, Scaffold):
         return 10, "SCAFFOLD gains little from more"
     if penalty is None:
-        count = round(math.sqrt(known.L / known.mu)) if known.mu > 0 else MOST_STEPS
+        count = round(1 / (eta * math.sqrt(known.L * known.mu))) if known.mu > 0 else MOST_STEPS
         count = min(max(count, 1), MOST_STEPS)
         return count, "the paper's rho = 1/(K eta) is then nearest to sqrt(L mu)"
-    shrink = (known.mu + penalty) / ((2 if known.estimated else 1) * known.L + penalty)
+    step = eta if isinstance(method, InexactFedSplit) else 1 / (1 / eta + penalty)
+    shrink = step * (known.mu + penalty)
     count = math.ceil(math.log(INNER) / math.log1p(-shrink)) if shrink < 1 else 1
     if count > MOST_STEPS:
         return MOST_STEPS, f"the most; {count} would leave {INNER:.0%} of the inner distance"
