@@ -63,9 +63,7 @@ class PlainOracle:
             total = total + x
         return x, total / count
 
-    def prox(
-        self, anchor: Plain, rho: float, start: Plain, slack: Plain | None = None
-    ) -> Plain:
+    def prox(self, anchor: Plain, rho: float, start: Plain, slack: Plain | None = None) -> Plain:
         return (self.c + rho * anchor) / (1 + rho)
 
 
