@@ -387,9 +387,10 @@ class Twin:
         roots = np.sqrt(self.data.w / self.data.w.sum())[:, None]
         stacked = np.stack([(roots * f).ravel() for f in F])
         steps = np.diff(stacked, axis=0)
-        lengths = np.linalg.norm(steps, axis=1)
-        if not (lengths > 0).all():
-            return None
+        lengths, sizes = (np.linalg.norm(v, axis=1) for v in (steps, stacked))
+        still = np.flatnonzero(lengths <= rules.STILL * np.maximum(sizes[1:], sizes[:-1]))
+        if len(still):  # a change that is rounding says nothing, nor do those before it
+            return self.combination(Y[still[-1] + 1 :], F[still[-1] + 1 :])
         cut = rules.CUT
         while cut < 1:  # the smallest singular values go first, until the coefficients are small
             unit = (steps / lengths[:, None]).T
@@ -840,6 +841,15 @@ def test_a_slope_that_does_not_change(method: Method, rounds: int) -> None:
     # their differences are rounding, and so would be a combination that is made of them.
     shape: dict[str, Any] = {"a": np.array([100.0]), "s": 1.0, "w": 1.0}
     problem = pdmm.Functions([partial(huber, **shape)], [partial(huber_slope, **shape)], 1)
+    assert_safe(problem, method, rounds)
+
+
+@pytest.mark.parametrize("rounds", [60, 150])
+def test_gpdmm_with_one_far_client(rounds: int) -> None:
+    # Combinations whose ‖f‖ grew, each by less than it may, add up.
+    shape: dict[str, Any] = {"a": np.array([-300.0, 100.0]), "s": 20.0, "w": 5.0}
+    problem = pdmm.Functions([partial(huber, **shape)], [partial(huber_slope, **shape)], 2)
+    method = pdmm.GPDMM(rho="auto", relaxation=0.9, acceleration="anderson")
     assert_safe(problem, method, rounds)
 
 

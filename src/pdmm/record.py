@@ -107,12 +107,13 @@ class Recorder:
             row["gap"] = gap
         for prefix, down, up in (("", t.down, t.up), ("paper_", t.paper_down, t.paper_up)):
             row |= {
-                f"{prefix}bytes_up": (sent * up + extra) * t.bytes_per_vector,
+                f"{prefix}bytes_up": sent * up * t.bytes_per_vector,
                 f"{prefix}bytes_down": sent * down * t.bytes_per_vector,
-                f"{prefix}vectors_up": sent * up + extra,
+                f"{prefix}vectors_up": sent * up,
                 f"{prefix}vectors_down": sent * down,
             }
-        row["bytes_up"] += 8 * sent * self.scalars[1]
+        row["vectors_up"] += extra
+        row["bytes_up"] += extra * t.bytes_per_vector + 8 * sent * self.scalars[1]
         row["bytes_down"] += 8 * sent * self.scalars[0]
         row |= {
             "gradient_calls": self.done.gradients / self.clients,

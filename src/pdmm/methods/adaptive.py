@@ -11,10 +11,11 @@ the y of the last rounds (the server their means), the clients the f too, and
   about x_s, so that the duals lam_{s|i} = rho (z_i - x_s) stay what they are.
 
 The safeguard. For one rho an exact round is nonexpansive, so relaxed steps alone converge,
-and their ‖f‖ never grows. A combination is kept only if the ‖f‖ found there has not doubled
-and is below a summable sequence; else both ends go back to the relaxed step they had. So the
-combinations move z by a summable amount in all (quasi-Fejér monotonicity). rho changes at
-most ``CHANGES`` times. Hence the run converges wherever the plain method does.
+and their ‖f‖ never grows. A combination is kept only if the ‖f‖ found there has not grown
+and is below a summable sequence; else both ends go back to the relaxed step they had. Its
+coefficients are bounded, and rho changes at most ``CHANGES`` times. These are the conditions
+under which Zhang, O'Donoghue and Boyd prove that the safeguarded run converges wherever
+the plain one does.
 
 References:
     Zhang, O'Donoghue, Boyd, "Globally convergent type-I Anderson acceleration for nonsmooth
@@ -40,7 +41,7 @@ DEPTH = 10  # differences that Anderson acceleration combines
 CHANGES = 8  # of rho, at rounds 2, 3, 5, 9, 17, ...: then it stays
 LARGEST = 10.0  # factor by which rho changes at a time
 SMALLEST = 2.0  # a smaller change is not worth a fresh start
-GROWTH = 2.0  # of ‖f‖, that a combination may cause
+GROWTH = 1.0  # of ‖f‖, that a combination may cause: none
 BOUND = 100.0  # ‖f‖ after n combinations is at most this times the first one's, over n^1.1
 COEFFICIENTS = 30.0  # the sum of their sizes: more would go far beyond what was seen
 STILL = 1e-6  # a change of f relative to f below which it is rounding
@@ -155,7 +156,8 @@ class Adaptive(Method):
 
     def settled_method(self, server: Server) -> Family:
         """The inner method with the rho and the relaxation that it ended with."""
-        return self._at(server.rho, server.relaxation)
+        kept = server.rho == _round(self.inner.penalty)
+        return self._at(self.inner.penalty if kept else server.rho, server.relaxation)
 
     def _at(self, rho: float, relaxation: float) -> Family:
         method = self.inner if rho == self.inner.penalty else self.inner.with_penalty(rho)

@@ -55,6 +55,10 @@ class Block(ABC):
         self.tally.gradients += self.size
         return self._gradient(x)
 
+    def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        """Gradients (b, d) at x for certificates: in float64 where the data allow it."""
+        return self.gradient(x).astype(np.float64, copy=False)
+
     def steps(
         self,
         start: Floats,
@@ -236,8 +240,11 @@ class SumOfBlocks(Total):
         """The gradient of F, and the sum of the norms of the terms it is the sum of."""
 
         def part(f: Block) -> Floats:
-            g = f.gradient(x).astype(np.float64, copy=False)
-            return np.column_stack([g, np.linalg.norm(g, axis=1)])
+            g = f.accurate_gradient(x)
+            terms = np.linalg.norm(g, axis=1)
+            if x.dtype == np.float32:  # what cancels within a gradient is no smaller than this
+                terms += np.linalg.norm(f.accurate_gradient(0 * x), axis=1)
+            return np.column_stack([g, terms])
 
         both = np.asarray(self._sum(part), dtype=np.float64)
         return both[:-1], float(both[-1])

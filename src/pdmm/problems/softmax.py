@@ -332,6 +332,12 @@ class SoftmaxBlock(Block):
             values.append(float(small.mean()) + self.problem.l2 / 2 * _square(D))
         return np.array(values)
 
+    def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        if x.dtype == np.float64:
+            return super().accurate_gradient(x)
+        wide = x.astype(np.float64)
+        return np.stack([self.smooth(i)(wide)[1] for i in range(self.size)])
+
     def smooth(self, i: int) -> Callable[[npt.NDArray[np.float64]], tuple[float, Floats]]:
         p, problem = self.shape[0] - 1, self.problem
         rows, labels = self.X[i].astype(np.float64, copy=False), self.y[i]
