@@ -1,12 +1,15 @@
 """The paper's experiments: finished runs are kept, and the report says what was measured."""
 
 import csv
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from pdmm.paper import fig1, fig2, fig3
 from pdmm.paper.jobs import Job, complete
 from pdmm.paper.reproduce import NAMES, reproduce
 from pdmm.paper.store import Columns, Store
+from pdmm.paper.workers import side_by_side
 
 KEY = {"experiment": "test", "method": "m", "settings": {"local_steps": 1}, "rounds": 3}
 
@@ -49,6 +53,46 @@ def test_a_cut_or_foreign_file_counts_as_no_run(tmp_path: Path) -> None:
     store.put({**KEY, "rounds": 9}, {"gap": np.ones(3)})
     store.path(KEY).write_bytes(store.path({**KEY, "rounds": 9}).read_bytes())
     assert store.get(KEY) is None
+
+
+def run_apart(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
+    """A job for a process of its own: it must be found by name from there."""
+    for _ in range(parameters["rounds"]):
+        advance()
+    if parameters["method"] == "raises":
+        raise DataError("no data here")
+    if parameters["method"] == "dies":
+        os._exit(1)
+    return {"gap": np.full(parameters["rounds"], len(parameters["method"]), dtype=np.float64)}
+
+
+def apart(*names: str) -> list[Job]:
+    return [
+        Job({**KEY, "method": name}, cost=float(len(name)), run=run_apart, apart=True)
+        for name in names
+    ]
+
+
+def test_jobs_side_by_side_are_stored_in_their_order(tmp_path: Path) -> None:
+    progress: list[tuple[str, float]] = []
+    store = Store(tmp_path)
+    store.put({**KEY, "method": "bb"}, {"gap": np.zeros(3)})  # is there: not computed again
+    jobs = apart("a", "bb", "ccc", "dddd", "eeeee")
+    side_by_side(jobs[2:], lambda job: None, lambda job, c: store.put(job.parameters, c), workers=2)
+    store.path(jobs[3].parameters).unlink()
+    done = complete(jobs, store, lambda label, cost: progress.append((label, cost)))
+    assert [columns["gap"].tolist() for _, columns in done] == [[v] * 3 for v in (1, 0, 3, 4, 5)]
+    assert sum(cost for _, cost in progress) == pytest.approx(sum(job.cost for job in jobs))
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [("raises", DataError, "no data here"), ("dies", RuntimeError, "ended unexpectedly")],
+)
+def test_a_job_that_fails_apart_ends_all(name: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        side_by_side(apart(name, "other"), lambda job: None, lambda job, c: None, workers=2)
+    assert multiprocessing.active_children() == []
 
 
 def test_finished_jobs_are_not_repeated(tmp_path: Path) -> None:

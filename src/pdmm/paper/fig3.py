@@ -100,6 +100,7 @@ def jobs(quick: bool) -> list[Job]:
             },
             cost=rounds * (K + 1),
             run=run,
+            apart=not quick,
         )
         for name in NAMES
         for K in KS

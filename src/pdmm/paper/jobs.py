@@ -9,6 +9,8 @@ import numpy as np
 
 import pdmm
 from pdmm.paper.store import Columns, Store
+from pdmm.paper.workers import side_by_side
+from pdmm.threads import available
 
 METHODS: dict[str, Callable[..., pdmm.Method]] = {
     "FedAvg": pdmm.FedAvg,
@@ -21,11 +23,25 @@ METHODS: dict[str, Callable[..., pdmm.Method]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """One run: its parameters (which name it on disk), its cost, and how to do it."""
+    """One run: its parameters (which name it on disk), its cost, and how to do it.
+
+    ``apart``: it is small and long, better on one core beside others than on all of them.
+    """
 
     parameters: dict[str, Any]
     cost: float
     run: Callable[[dict[str, Any], Callable[[], object]], Columns]
+    apart: bool = False
+
+    @property
+    def label(self) -> str:
+        """What a progress bar says."""
+        p = self.parameters
+        return f"{p['experiment']}: {p['method']}, K = {p['settings']['local_steps']}"
+
+    @property
+    def per_round(self) -> float:
+        return self.cost / float(self.parameters["rounds"])
 
 
 @lru_cache(maxsize=1)  # a large problem is held until another is asked for
@@ -60,18 +76,25 @@ def complete(
         store: where finished runs are.
         advance: called as ``advance(label, cost)`` as work is done.
     """
+    jobs, counted = list(jobs), set()
+    apart = [job for job in jobs if job.apart and store.get(job.parameters) is None]
+    if len(apart) > 1 and available() > 1:
+        side_by_side(
+            sorted(apart, key=lambda job: -job.cost),  # the longest first: all end together
+            lambda job: advance(job.label, job.per_round),
+            lambda job, columns: store.put(job.parameters, columns),
+        )
+        counted = {id(job) for job in apart}
     done = []
     for job in jobs:
         p = job.parameters
-        label = f"{p['experiment']}: {p['method']}, K = {p['settings']['local_steps']}"
         columns = store.get(p)
         if columns is None:
-            per_round = job.cost / p["rounds"]
-            columns = job.run(p, partial(advance, label, per_round))
+            columns = job.run(p, partial(advance, job.label, job.per_round))
             store.put(p, columns)
             # Read back, as a later command would find it: an interruption changes nothing.
             columns = store.get(p) or columns
-        else:
-            advance(label, job.cost)
+        elif id(job) not in counted:
+            advance(job.label, job.cost)
         done.append((job, columns))
     return done
