@@ -37,5 +37,6 @@ def advice(method: Method, problem: Problem) -> str:
         return f"step_size={step:g} may be too large: at most 1/L, about {about:.2g}, is safe"
     name, safe = method.step_limit(one_over_l)
     if step <= safe:
-        return f"step_size={step:g} is below {name} = {safe:.3g}: are all f_i convex?"
+        doubt = " and the given smoothness right" if smoothness.kind == "given" else ""
+        return f"step_size={step:g} is within {name} = {safe:.3g}: are all f_i convex{doubt}?"
     return f"step_size={step:g} is too large: at most {name} = {safe:.3g} is safe"

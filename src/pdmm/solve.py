@@ -26,13 +26,14 @@ from pdmm.theory.choice import choose
 from pdmm.threads import Threads
 
 TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
+AUTO_ROUNDS = 400  # where the method is chosen too, and so the tolerance
 AUTO_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 
 def solve(
     problem: Problem,
     method: Method | None = None,
-    rounds: int = 100,
+    rounds: int | None = None,
     *,
     x0: Any = None,
     weights: Any = None,
@@ -53,7 +54,8 @@ def solve(
         method: e.g. ``pdmm.AGPDMM(step_size=1e-4, local_steps=5)``; any of its step_size,
             local_steps, rho or gamma may be "auto". None (or leaving it out) chooses the
             method too; ``result.choices`` says what was chosen and why.
-        rounds: how many rounds of messages, at most.
+        rounds: how many rounds of messages, at most; 100 if not given, and 400 where the
+            method is chosen too.
         tolerance: stop once the certificate is at most this times the first one's, or rounding:
             the proven bound on F(x) - F* where mu > 0, ‖grad F‖ elsewhere. None never
             stops early; but where the method is chosen too, it is 1e-12 (1e-8 in float32),
@@ -104,6 +106,8 @@ def solve(
     """
     begun = perf_counter()
     start = check(problem, method, x0, regulariser)
+    if rounds is None:
+        rounds = 100 if method is not None else AUTO_ROUNDS
     rounds = whole("rounds", rounds, at_least=1)
     seed = whole("seed", seed, at_least=0)
     record_every = whole("record_every", record_every, at_least=1)
@@ -157,6 +161,7 @@ def solve(
         far = max(1.0, float(np.linalg.norm(start)))
         reason, diverged, done, worst = f"all {rounds} rounds done", False, 0, 0.0
         last: _Round | None = None
+        certified = False
         if certificate is not None and certificate.size <= certificate.rounding:
             reason, rounds = "the start is optimal, to rounding", 0
         for r in range(1, rounds + 1):
@@ -203,6 +208,8 @@ def solve(
                 break
         if certificate is None:
             certificate = last.certificate(certify, x, done) if last else certify(x, done)
+    if tolerance is not None and done == rounds > 0 and not certified and not diverged:
+        reason += f", tolerance={tolerance:g} not reached: {_what(certificate)}"
     history = recorder.history()
     if not diverged and grows(history["objective"]):
         reason += ", but the objective grew: " + advice(choice.method, problem)
@@ -258,10 +265,24 @@ def _strong_convexity(
         return 0.0, "unknown: an f_i is not convex"
     if not problem.proven:
         return 0.0, "unknown"
+    refuted = _refuted(problem)
+    if refuted is not None:
+        return 0.0, f"unknown: the given strong_convexity of client {refuted} is too large"
     constants = problem.strong_convexity(weights)
     if constants.overall_kind == "exact":
         return constants.overall, "of F, exact"
     return constants.overall, "of F, at least sum_i w_i mu_i"
+
+
+def _refuted(problem: Problem) -> int | None:
+    """A client whose gradients have shown that the strong convexity given for it is wrong."""
+    met = problem.secants() if isinstance(problem, Functions) else None
+    if met is None:
+        return None
+    given = problem.strong_convexity().clients
+    with np.errstate(invalid="ignore"):
+        wrong = met[1].clients < given * (1 - 1e-6) - 1e-12
+    return int(wrong.argmax()) if wrong.any() else None
 
 
 def _steepest(problem: Problem) -> float:
@@ -271,11 +292,17 @@ def _steepest(problem: Problem) -> float:
 
 
 def _certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
-    what = "‖grad F(x)‖ is" if certificate.gap is None else "F(x) - F* is proven to be at most"
     why = f"below tolerance={tolerance:g} times its first value"
     if certificate.size <= certificate.rounding:
         why = "which is rounding"
-    return f"certified after round {r}: {what} {certificate.size:.3g}, {why}"
+    word = "certified stationary" if certificate.gap is None else "certified"
+    return f"{word} after round {r}: {_what(certificate)}, {why}"
+
+
+def _what(certificate: Certificate) -> str:
+    if certificate.gap is None:
+        return f"‖grad F(x)‖ is {certificate.size:.3g}"
+    return f"F(x) - F* is proven to be at most {certificate.size:.3g}"
 
 
 def _warn(problem: Problem, method: Method, worst: float) -> None:
@@ -289,6 +316,15 @@ def _warn(problem: Problem, method: Method, worst: float) -> None:
         )
         return  # gradients that are only noisy look bent too
     bent = problem.negative_curvature() if isinstance(problem, Functions) else None
+    refuted = _refuted(problem) if problem.proven and bent is None else None
+    if refuted is not None:
+        warnings.warn(
+            f"strong_convexity of client {refuted} was given as "
+            f"{problem.strong_convexity().clients[refuted]:g}, but its gradients show less: "
+            "the certificate has no bound",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     if bent is not None:
         client, curvature = bent
         warnings.warn(

@@ -187,5 +187,8 @@ class GradientSteps(Method):
 def settled(name: str, value: float | str | None) -> float:
     """A parameter that is a number by now."""
     if value is None or isinstance(value, str):
-        raise ValueError(f"{name} is {value!r}: only pdmm.solve can choose it")
+        raise ValueError(
+            f"{name} is {value!r}: only pdmm.solve can choose it; the numbers that it took are in "
+            "its result's method"
+        )
     return value

@@ -34,8 +34,8 @@ class FedAvg(GradientSteps):
         decentralized data", AISTATS 2017.
     """
 
-    step_size: float | Auto
-    local_steps: int | Auto
+    step_size: float | Auto = "auto"
+    local_steps: int | Auto = "auto"
 
     paper_vectors = (1, 1)
     no_regulariser = (

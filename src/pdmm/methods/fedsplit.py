@@ -26,7 +26,7 @@ class FedSplit(ExactFamily):
         optimization", NeurIPS 2020.
     """
 
-    gamma: float | Auto
+    gamma: float | Auto = "auto"
     relaxation: float = 1.0
     acceleration: Acceleration = None
 

@@ -31,7 +31,7 @@ class GradientDescent(Method):
             2/(L + mu) of the mean.
     """
 
-    step_size: float | Auto
+    step_size: float | Auto = "auto"
 
     paper_vectors = (1, 1)
 

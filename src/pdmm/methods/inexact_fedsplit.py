@@ -29,9 +29,9 @@ class InexactFedSplit(GradientSteps, Family):
         optimization", NeurIPS 2020; the repair is Section III of Zhang, Niwa, Kleijn.
     """
 
-    gamma: float | Auto
-    step_size: float | Auto
-    local_steps: int | Auto
+    gamma: float | Auto = "auto"
+    step_size: float | Auto = "auto"
+    local_steps: int | Auto = "auto"
     start: Literal["anchor", "server"] = "anchor"
     relaxation: float = 1.0
     acceleration: Acceleration = None

@@ -36,7 +36,7 @@ class PDMM(ExactFamily):
         Optimisation over Centralised Networks", Section III.
     """
 
-    rho: float | Auto
+    rho: float | Auto = "auto"
     relaxation: float = 1.0
     acceleration: Acceleration = None
 

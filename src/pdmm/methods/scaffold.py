@@ -50,8 +50,8 @@ class Scaffold(GradientSteps):
         learning", ICML 2020.
     """
 
-    step_size: float | Auto
-    local_steps: int | Auto
+    step_size: float | Auto = "auto"
+    local_steps: int | Auto = "auto"
     server_step: float = 1.0
 
     paper_vectors = (2, 2)

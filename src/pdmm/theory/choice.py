@@ -106,7 +106,8 @@ def _pick(problem: Problem, why: list[str]) -> Method:
         return AGPDMM(rho="auto", relaxation=RELAXATION, acceleration="anderson")
     why.append(
         "PDMM with exact steps, Anderson acceleration and relaxation "
-        f"{RELAXATION}: rounds are what costs, and this converges on every convex sum"
+        f"{RELAXATION}: rounds are what costs, and this converges on every convex sum that has "
+        "a minimum"
     )
     return PDMM(rho="auto", relaxation=RELAXATION, acceleration="anderson")
 
@@ -184,6 +185,8 @@ def _settle(method: Method, known: _Known, why: list[str]) -> Method:
             RuntimeWarning,
             stacklevel=4,
         )
+    if isinstance(method, InexactFedSplit) and method.start == "anchor":
+        why.append("start stays 'anchor', as published, which stalls; 'server' converges")
     changed: Method = replace(cast(Any, method), **values)
     return changed
 
