@@ -56,7 +56,7 @@ class Data:
         )
 
     @property
-    def H(self) -> Matrix:  # noqa: N802
+    def H(self) -> Matrix:
         return np.asarray(sum(w * a.T @ a for w, a in zip(self.w, self.A, strict=True)))
 
     @property
@@ -71,7 +71,7 @@ class Data:
         return float(values[0]), float(values[-1])
 
     @property
-    def client_L(self) -> float:  # noqa: N802
+    def client_L(self) -> float:
         return max(float(np.linalg.norm(a, 2)) ** 2 for a in self.A)
 
     @property

@@ -39,7 +39,7 @@ class Instance:
         return np.concatenate([np.linalg.eigvalsh(a.T @ a) for a in self.A])
 
     @property
-    def L(self) -> float:  # noqa: N802
+    def L(self) -> float:
         return float(self.eigenvalues.max())
 
     @property

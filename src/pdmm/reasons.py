@@ -1,11 +1,13 @@
-"""Why a run stopped, in words, and what to do about it."""
+"""Why a run stopped and what to do about it, in words."""
 
+import warnings
 from typing import Any
 
 import numpy.typing as npt
 
 from pdmm.methods.base import Method
-from pdmm.problems.base import Problem
+from pdmm.problems.base import Block, Problem
+from pdmm.theory.certificate import Certificate, refuted_client
 
 
 def grows(objective: npt.NDArray[Any]) -> bool:
@@ -40,3 +42,51 @@ def advice(method: Method, problem: Problem) -> str:
         doubt = " and the given smoothness right" if smoothness.kind == "given" else ""
         return f"step_size={step:g} is within {name} = {safe:.3g}: are all f_i convex{doubt}?"
     return f"step_size={step:g} is too large: at most {name} = {safe:.3g} is safe"
+
+
+def certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
+    """Why a run with a tolerance stopped."""
+    why = f"below tolerance={tolerance:g} times its first value"
+    if certificate.size <= certificate.rounding:
+        why = "which is rounding"
+    word = "certified stationary" if certificate.gap is None else "certified"
+    return f"{word} after round {r}: {what_is_known(certificate)}, {why}"
+
+
+def what_is_known(certificate: Certificate) -> str:
+    """What a certificate says of x, in words."""
+    if certificate.gap is None:
+        return f"‖grad F(x)‖ is {certificate.size:.3g}"
+    return f"F(x) - F* is proven to be at most {certificate.size:.3g}"
+
+
+def warn(problem: Problem, method: Method, worst: float) -> None:
+    """Warn of exact steps that were not, and of functions that are not what they should be."""
+    if worst > Block.tolerance:
+        warnings.warn(
+            f"an exact step of {type(method).__name__} stopped at a relative residual of "
+            f"{worst:.1e}, above the tolerance {Block.tolerance:.0e}: "
+            "see history['exact_error']",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return  # gradients that are only noisy look bent too
+    bent = problem.negative_curvature()
+    refuted = refuted_client(problem) if bent is None else None
+    if refuted is not None:
+        warnings.warn(
+            f"strong_convexity of client {refuted} was given as "
+            f"{problem.strong_convexity().clients[refuted]:g}, but its gradients show less: "
+            "the certificate has no bound",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    if bent is not None:
+        client, curvature = bent
+        warnings.warn(
+            f"f_{client} (client {client}) is not convex: between two of its gradients the "
+            f"curvature was {curvature:.2g}. What was found is at best a stationary point; "
+            f"check gradient[{client}], or add a strongly convex term",
+            RuntimeWarning,
+            stacklevel=3,
+        )

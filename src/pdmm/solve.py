@@ -1,27 +1,24 @@
 """``pdmm.solve``: a problem, a method, and a number of rounds."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pdmm.arguments import check, known_optimum
 from pdmm.checks import ClientError, client_weights, positive, whole
 from pdmm.engines.local import Local, Outcome
 from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.base import Method
-from pdmm.problems.base import Block, Floats, Problem, SumOfBlocks, Total
-from pdmm.problems.functions import Functions
-from pdmm.reasons import advice, grows, why_diverged
+from pdmm.problems.base import Floats, Problem, SumOfBlocks
+from pdmm.reasons import advice, certified, grows, warn, what_is_known, why_diverged
 from pdmm.record import Objective, Recorder
 from pdmm.regularisers import Regulariser
 from pdmm.report.progress import progress_bar
 from pdmm.result import Result, Traffic
-from pdmm.theory.certificate import Certificate, Certifier
+from pdmm.theory.certificate import Certificate, Certifier, proven_convexity
 from pdmm.theory.choice import choose
 from pdmm.threads import Threads
 
@@ -143,7 +140,7 @@ def solve(
             total,
             blocks,
             regulariser,
-            lambda: _strong_convexity(problem, w, total),
+            lambda: proven_convexity(problem, w, total),
             precision=float(np.finfo(problem.dtype).eps),
             bytes_up=problem.clients * traffic.bytes_per_vector,
         )
@@ -161,7 +158,7 @@ def solve(
         far = max(1.0, float(np.linalg.norm(start)))
         reason, diverged, done, worst = f"all {rounds} rounds done", False, 0, 0.0
         last: _Round | None = None
-        certified = False
+        proven = False
         if certificate is not None and certificate.size <= certificate.rounding:
             reason, rounds = "the start is optimal, to rounding", 0
         for r in range(1, rounds + 1):
@@ -194,26 +191,26 @@ def solve(
             if tolerance is not None and (r % check_every == 0 or r == rounds or stop):
                 certificate = last.certificate(certify, x, r)
                 recorder.checked()
-            certified = certificate is not None and (
+            proven = certificate is not None and (
                 certificate.size <= max(target, certificate.rounding)
             )
-            if r % record_every == 0 or r == rounds or stop or certified:
+            if r % record_every == 0 or r == rounds or stop or proven:
                 recorder.record(r, x, running.telemetry(server))
             advance(1)
             if stop:
                 reason = f"stopped by the callback after round {r}"
                 break
-            if certified and certificate is not None:
-                reason = _certified(certificate, r, tolerance)
+            if proven and certificate is not None:
+                reason = certified(certificate, r, tolerance)
                 break
         if certificate is None:
             certificate = last.certificate(certify, x, done) if last else certify(x, done)
-    if tolerance is not None and done == rounds > 0 and not certified and not diverged:
-        reason += f", tolerance={tolerance:g} not reached: {_what(certificate)}"
+    if tolerance is not None and done == rounds > 0 and not proven and not diverged:
+        reason += f", tolerance={tolerance:g} not reached: {what_is_known(certificate)}"
     history = recorder.history()
     if not diverged and grows(history["objective"]):
         reason += ", but the objective grew: " + advice(choice.method, problem)
-    _warn(problem, choice.method, worst)
+    warn(problem, choice.method, worst)
     return Result(
         x=x,
         history=history,
@@ -254,86 +251,10 @@ class _Round:
         )
 
 
-def _strong_convexity(
-    problem: Problem, weights: npt.NDArray[np.float64], total: Total | None
-) -> tuple[float, str]:
-    """Give mu of sum_i w_i f_i with a proof, and where it comes from; 0 where there is none."""
-    extremes = None if total is None else total.extremes()
-    if extremes is not None:
-        return extremes[0], "of F, exact"
-    if isinstance(problem, Functions) and problem.negative_curvature() is not None:
-        return 0.0, "unknown: an f_i is not convex"
-    if not problem.proven:
-        return 0.0, "unknown"
-    refuted = _refuted(problem)
-    if refuted is not None:
-        return 0.0, f"unknown: the given strong_convexity of client {refuted} is too large"
-    constants = problem.strong_convexity(weights)
-    if constants.overall_kind == "exact":
-        return constants.overall, "of F, exact"
-    return constants.overall, "of F, at least sum_i w_i mu_i"
-
-
-def _refuted(problem: Problem) -> int | None:
-    """A client whose gradients have shown that the strong convexity given for it is wrong."""
-    met = problem.secants() if isinstance(problem, Functions) else None
-    if met is None:
-        return None
-    given = problem.strong_convexity().clients
-    with np.errstate(invalid="ignore"):
-        wrong = met[1].clients < given * (1 - 1e-6) - 1e-12
-    return int(wrong.argmax()) if wrong.any() else None
-
-
 def _steepest(problem: Problem) -> float:
     """The largest L that the run's secants have met."""
-    found = problem.secants() if isinstance(problem, Functions) else None
+    found = problem.secants()
     return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
-
-
-def _certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
-    why = f"below tolerance={tolerance:g} times its first value"
-    if certificate.size <= certificate.rounding:
-        why = "which is rounding"
-    word = "certified stationary" if certificate.gap is None else "certified"
-    return f"{word} after round {r}: {_what(certificate)}, {why}"
-
-
-def _what(certificate: Certificate) -> str:
-    if certificate.gap is None:
-        return f"‖grad F(x)‖ is {certificate.size:.3g}"
-    return f"F(x) - F* is proven to be at most {certificate.size:.3g}"
-
-
-def _warn(problem: Problem, method: Method, worst: float) -> None:
-    if worst > Block.tolerance:
-        warnings.warn(
-            f"an exact step of {type(method).__name__} stopped at a relative residual of "
-            f"{worst:.1e}, above the tolerance {Block.tolerance:.0e}: "
-            "see history['exact_error']",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-        return  # gradients that are only noisy look bent too
-    bent = problem.negative_curvature() if isinstance(problem, Functions) else None
-    refuted = _refuted(problem) if problem.proven and bent is None else None
-    if refuted is not None:
-        warnings.warn(
-            f"strong_convexity of client {refuted} was given as "
-            f"{problem.strong_convexity().clients[refuted]:g}, but its gradients show less: "
-            "the certificate has no bound",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    if bent is not None:
-        client, curvature = bent
-        warnings.warn(
-            f"f_{client} (client {client}) is not convex: between two of its gradients the "
-            f"curvature was {curvature:.2g}. What was found is at best a stationary point; "
-            f"check gradient[{client}], or add a strongly convex term",
-            RuntimeWarning,
-            stacklevel=3,
-        )
 
 
 def _traffic(method: Method, problem: Problem) -> Traffic:

@@ -27,7 +27,7 @@ References:
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +133,8 @@ class Adaptive(Method):
     accelerate: bool
     precision: float
 
+    # Constants of other methods, which here depend on the method inside: hence the ignores.
+
     @property
     def paper_vectors(self) -> tuple[int, int]:  # type: ignore[override]
         return self.inner.paper_vectors
@@ -163,7 +165,7 @@ class Adaptive(Method):
         method = self.inner if rho == self.inner.penalty else self.inner.with_penalty(rho)
         if relaxation == _round(method.relaxation):
             return method
-        changed: Family = replace(method, relaxation=relaxation)  # type: ignore[type-var]
+        changed: Family = replace(cast(Any, method), relaxation=relaxation)
         return changed
 
     def telemetry(self, server: Server) -> dict[str, float]:
@@ -263,7 +265,7 @@ class Adaptive(Method):
         limit = min(GROWTH**2 * s.last, BOUND**2 * s.first * (s.accepted + 1) ** -2.2)
         if s.combined and not size <= limit:  # back to the relaxed step from the good round
             s = s._replace(kept=np.array([s.base * 1.0]), settled=0.0, rejected=s.rejected + 1)
-            return self._plain(s, s.base, prox)
+            return self._plain(s, prox)
         s = self._keep(s, mean, size)
         rho = self._spectral(s, mean)
         s = s._replace(settled=1.0, due=2 * s.rounds - 1 if s.rounds >= s.due else s.due)
@@ -272,7 +274,7 @@ class Adaptive(Method):
         cut = max(CUT, 0.01 * self.precision)
         mix = _anderson(s.gram, s.kept.astype(int), n, cut) if self.accelerate else None
         if mix is None:
-            return self._plain(s, s.base, prox)
+            return self._plain(s, prox)
         z = _combine(mix, s.base, s.y)
         return self._go(s, z, mix, prox)._replace(combined=1.0)
 
@@ -306,7 +308,7 @@ class Adaptive(Method):
         """Take the relaxed step, then change to another rho and forget the rounds before."""
         rho = _round(rho)
         scale = _round(s.rho / rho)
-        s = self._plain(s, s.base, prox)
+        s = self._plain(s, prox)
         z = s.x + (s.z - s.x) * scale
         return s._replace(
             z=z,
@@ -320,10 +322,11 @@ class Adaptive(Method):
             changes=s.changes - 1,
         )
 
-    def _plain(self, s: Server, base: int, prox: Prox) -> Server:
+    def _plain(self, s: Server, prox: Prox) -> Server:
+        """Go on from the relaxed step of the last good round."""
         mix = np.zeros(self.slots)
-        mix[base] = 1
-        return self._go(s, 1 * s.y[base], mix, prox)._replace(combined=0.0)
+        mix[s.base] = 1
+        return self._go(s, 1 * s.y[s.base], mix, prox)._replace(combined=0.0)
 
     def _go(self, s: Server, z: Array, mix: Small, prox: Prox) -> Server:
         """The next round starts from z, and fills a slot that nothing else needs."""

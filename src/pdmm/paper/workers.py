@@ -1,7 +1,8 @@
 """Jobs side by side, each in a process of one core.
 
 Two small runs on a core each finish sooner than one after the other on both: no thread waits
-for another at every step.
+for another at every step. Each worker has a pipe of its own in place of a pool's shared queue, so
+that it ends by itself when the command that began it was killed.
 """
 
 import os

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.checks import ClientError
-from pdmm.problems.base import Floats, SumOfBlocks, Total
+from pdmm.problems.base import Floats, Problem, SumOfBlocks, Total
 from pdmm.regularisers import Regulariser
 
 Vector = npt.NDArray[np.float64]
@@ -125,3 +125,34 @@ class Certifier:
                 return np.nan, 0.0
             g = g + v
         return float(np.linalg.norm(g)) + added, noise
+
+
+def proven_convexity(
+    problem: Problem, weights: npt.NDArray[np.float64], total: Total | None
+) -> tuple[float, str]:
+    """The mu of sum_i w_i f_i with a proof, and where it comes from; 0 where there is none."""
+    extremes = None if total is None else total.extremes()
+    if extremes is not None:
+        return extremes[0], "of F, exact"
+    if problem.negative_curvature() is not None:
+        return 0.0, "unknown: an f_i is not convex"
+    if not problem.proven:
+        return 0.0, "unknown"
+    refuted = refuted_client(problem)
+    if refuted is not None:
+        return 0.0, f"unknown: the given strong_convexity of client {refuted} is too large"
+    constants = problem.strong_convexity(weights)
+    if constants.overall_kind == "exact":
+        return constants.overall, "of F, exact"
+    return constants.overall, "of F, at least sum_i w_i mu_i"
+
+
+def refuted_client(problem: Problem) -> int | None:
+    """A client whose gradients have shown that the strong convexity given for it is wrong."""
+    met = problem.secants()
+    if met is None or not problem.proven:
+        return None
+    given = problem.strong_convexity().clients
+    with np.errstate(invalid="ignore"):
+        wrong = met[1].clients < given * (1 - 1e-6) - 1e-12
+    return int(wrong.argmax()) if wrong.any() else None

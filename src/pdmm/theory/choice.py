@@ -121,7 +121,7 @@ class _Known:
     weight: float
 
     @property
-    def L(self) -> float:  # noqa: N802
+    def L(self) -> float:
         return float(self.smoothness.clients.max()) or 1.0  # constant functions: any L will do
 
     @property
