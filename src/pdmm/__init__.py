@@ -2,6 +2,7 @@
 
 from pdmm import theory
 from pdmm.checks import ClientError
+from pdmm.graphs import Network, NetworkResult, solve_network
 from pdmm.methods import (
     AGPDMM,
     GPDMM,
@@ -13,7 +14,16 @@ from pdmm.methods import (
     Method,
     Scaffold,
 )
-from pdmm.problems import Constants, Functions, LeastSquares, Problem, SoftmaxRegression
+from pdmm.problems import (
+    Absolute,
+    Constants,
+    Functions,
+    LeastSquares,
+    Problem,
+    Quadratic,
+    SoftmaxRegression,
+    Zero,
+)
 from pdmm.regularisers import L1, Box, Regulariser, SquaredL2
 from pdmm.result import History, Result, Traffic
 from pdmm.solve import solve
@@ -25,6 +35,7 @@ __all__ = [
     "GPDMM",
     "L1",
     "PDMM",
+    "Absolute",
     "Box",
     "ClientError",
     "Constants",
@@ -36,13 +47,18 @@ __all__ = [
     "InexactFedSplit",
     "LeastSquares",
     "Method",
+    "Network",
+    "NetworkResult",
     "Problem",
+    "Quadratic",
     "Regulariser",
     "Result",
     "Scaffold",
     "SoftmaxRegression",
     "SquaredL2",
     "Traffic",
+    "Zero",
     "solve",
+    "solve_network",
     "theory",
 ]

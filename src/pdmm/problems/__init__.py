@@ -2,8 +2,18 @@
 
 from pdmm.problems.base import Problem
 from pdmm.problems.constants import Constants
+from pdmm.problems.elementary import Absolute, Quadratic, Zero
 from pdmm.problems.functions import Functions
 from pdmm.problems.least_squares import LeastSquares
 from pdmm.problems.softmax import SoftmaxRegression
 
-__all__ = ["Constants", "Functions", "LeastSquares", "Problem", "SoftmaxRegression"]
+__all__ = [
+    "Absolute",
+    "Constants",
+    "Functions",
+    "LeastSquares",
+    "Problem",
+    "Quadratic",
+    "SoftmaxRegression",
+    "Zero",
+]

@@ -309,6 +309,10 @@ class Problem(WithConstants, ABC):
         """What values are taken from; better than what a run works on, where there is better."""
         return source
 
+    def quadratics(self, threads: Threads) -> Any:
+        """The f_i as ``quadratic.Quadratics``, whose exact steps are factorised; None if not."""
+        return None
+
     def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total | None:
         """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form."""
         return None

@@ -21,14 +21,43 @@ class Solution(NamedTuple):
     missed: bool = False  # the tolerance
 
 
+Quadratic = Callable[[Vector], tuple[float, Vector, float]]
+
+
+def _towards(anchor: Vector, rho: float) -> Quadratic:
+    """rho/2 ‖x - anchor‖²: its value, its slope, and the size of the terms that cancel in that."""
+
+    def quadratic(x: Vector) -> tuple[float, Vector, float]:
+        away = x - anchor
+        size = rho * float(np.linalg.norm(x) + np.linalg.norm(anchor))
+        return rho / 2 * float(away @ away), rho * away, size
+
+    return quadratic
+
+
+def _general(M: Vector, right: Vector) -> Quadratic:
+    """1/2 x'M x - right·x, likewise."""
+
+    def quadratic(x: Vector) -> tuple[float, Vector, float]:
+        Mx = M @ x
+        size = float(np.linalg.norm(Mx) + np.linalg.norm(right))
+        return float(x @ (0.5 * Mx - right)), Mx - right, size
+
+    return quadratic
+
+
 class _Best:
-    """h(x) = f(x) + rho/2 ‖x - anchor‖², remembering the best point that a solver tried."""
+    """h(x) = f(x) + a quadratic, remembering the best point that a solver tried."""
 
     def __init__(
-        self, f: Callable[[Vector], tuple[float, Any]], anchor: Vector, rho: float
+        self,
+        f: Callable[[Vector], tuple[float, Any]],
+        quadratic: Quadratic,
+        least: float,
+        start: Vector,
     ) -> None:
-        self.f, self.anchor, self.rho = f, anchor, rho
-        self.calls, self.error, self.scale, self.x = 0, np.inf, 1.0, anchor
+        self.f, self.quadratic, self.least = f, quadratic, least
+        self.calls, self.error, self.scale, self.x = 0, np.inf, 1.0, start
 
     def __call__(self, x: Vector) -> tuple[float, Vector]:
         self.calls += 1
@@ -37,15 +66,14 @@ class _Best:
             return self._add(x, value, gradient)
 
     def _add(self, x: Vector, value: float, gradient: Any) -> tuple[float, Vector]:
-        away = x - self.anchor
-        slope = np.asarray(gradient, dtype=np.float64) + self.rho * away
+        more, pull, size = self.quadratic(x)
+        slope = np.asarray(gradient, dtype=np.float64) + pull
         # Rounding alone makes ‖slope‖ a few eps times this:
-        sizes = (np.linalg.norm(v) for v in (x, self.anchor))
-        scale = float(np.linalg.norm(gradient) + self.rho * sum(sizes))
+        scale = max(float(np.linalg.norm(gradient)) + size, self.least)
         error = float(np.linalg.norm(slope) / scale) if scale != 0 else 0.0
         if error < self.error:
             self.error, self.x, self.scale = error, x.copy(), scale
-        return value + self.rho / 2 * float(away @ away), slope
+        return value + more, slope
 
     def slope(self, x: Vector) -> Vector:
         return self(x)[1]
@@ -75,8 +103,41 @@ def minimise(
     Returns:
         The best point that was found; its ``error`` says whether the tolerance was reached.
     """
-    h = _Best(f, np.asarray(anchor, dtype=np.float64), rho)
+    towards = _towards(np.asarray(anchor, dtype=np.float64), rho)
+    return _minimise(f, towards, start, tolerance, slack)
+
+
+def minimise_with(
+    f: Callable[[Vector], tuple[float, Any]],
+    M: Vector,
+    right: Vector,
+    start: npt.NDArray[np.floating],
+    tolerance: float,
+    least: float = 0.0,
+) -> Solution:
+    """Minimise f(x) + 1/2 x'M x - right·x likewise; M may be 0.
+
+    Args:
+        f: x -> (value, gradient).
+        M: symmetric, without negative eigenvalues.
+        right: a vector.
+        start: where to begin.
+        tolerance: on ‖gradient‖ / (‖grad f(x)‖ + ‖M x‖ + ‖right‖).
+        least: what that denominator is at least: where M = 0, all that it has cancels.
+    """
+    return _minimise(f, _general(M, right), start, tolerance, least=least)
+
+
+def _minimise(
+    f: Callable[[Vector], tuple[float, Any]],
+    quadratic: Quadratic,
+    start: npt.NDArray[np.floating],
+    tolerance: float,
+    slack: float = 0.0,
+    least: float = 0.0,
+) -> Solution:
     x = np.asarray(start, dtype=np.float64)
+    h = _Best(f, quadratic, least, x)
     h(x)
     if not np.isfinite(h.error):  # nothing to go by: the engine names the client
         return Solution(np.full_like(x, np.nan), 0.0, h.calls)

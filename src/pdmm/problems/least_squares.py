@@ -11,7 +11,7 @@ from pdmm.problems.base import Block, Clients, Floats, Problem, Source, partitio
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
 from pdmm.problems.least_squares_total import DenseTotal, QuadraticTotal, WideTotal
-from pdmm.problems.quadratic import Gram, Quadratic, Quadratics, Rows, Spectral
+from pdmm.problems.quadratic import Gram, QuadraticBlock, Quadratics, Rows, Spectral
 from pdmm.threads import Threads
 
 HELD_BYTES = 2**29  # a problem whose forms are larger than this holds one form at a time
@@ -208,6 +208,9 @@ class LeastSquares(Problem):
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Quadratics:
         return self._hold(self._choose(rounds, steps, exact), threads)
 
+    def quadratics(self, threads: Threads) -> Quadratics:
+        return self._hold(Gram if 2 * self.rank > self.dimension else Spectral, threads)
+
     def factorise(self) -> Self:
         """Compute all eigenbases now, so that every later run uses them.
 
@@ -312,7 +315,7 @@ class LeastSquares(Problem):
     def _matrix_bytes(self) -> int:
         return self.rank * self.dimension * self.dtype.itemsize
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Quadratic:
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
         with Threads() as threads:
             return self.prepare(1, 1, False, threads).at(clients)
 

@@ -62,12 +62,13 @@ class DenseTotal(QuadraticTotal):
         c: float,
         data: tuple[PerClient, PerClient] | None,
         weights: Vector,
+        least: float = 0.0,  # a sum of squares is no less, whatever rounding says
     ) -> None:
         self.H, self.g, self.data, self.weights = H, g, data, weights
         self.x_min = self._solve(0.0)
         if data is None:
             f_min = c - float(g @ self.x_min) + 0.5 * float(self.x_min @ H @ self.x_min)
-            self.f_min = max(f_min, 0.0)  # a sum of squares, whatever rounding says
+            self.f_min = max(f_min, least)
         else:  # from the residuals, which do not cancel
             residuals = (A @ self.x_min - b for A, b in zip(*data, strict=True))
             self.f_min = sum(

@@ -1,7 +1,8 @@
-"""Three ways to hold the quadratics f_i(x) = 1/2 x'H_i x - g_i·x + c_i of many clients.
+"""Ways to hold the quadratics f_i(x) = 1/2 x'H_i x - g_i·x + c_i of many clients.
 
 Rows holds the data A_i themselves (H_i = A_i'A_i), Gram the matrices H_i, Spectral their
-eigenvectors. Which is best depends on the shapes and on the run: see ``least_squares``.
+eigenvectors, Diagonal their diagonals where they have no more. Which is best depends on the
+shapes and on the run: see ``least_squares``.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,9 +55,9 @@ class Quadratics:
             else:
                 yield clients[i:end], slice(i, end)
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "Quadratic":
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "QuadraticBlock":
         """The functions of some clients."""
-        return Quadratic(self, clients)
+        return QuadraticBlock(self, clients)
 
     def product(self, clients: Clients, v: Floats) -> Floats:
         """H_i v_i."""
@@ -80,7 +81,7 @@ class Quadratics:
         raise NotImplementedError
 
 
-class Quadratic(Block):
+class QuadraticBlock(Block):
     """The quadratics of a block of clients."""
 
     def __init__(self, all_clients: Quadratics, clients: Clients) -> None:
@@ -117,7 +118,7 @@ class Quadratic(Block):
         mean = np.empty_like(last) if average else last
         for part, rows in self.all.in_cache(self.clients):
             last[rows], mean[rows] = descend(
-                Quadratic(self.all, part)._gradient,
+                QuadraticBlock(self.all, part)._gradient,
                 _of(start, rows),
                 step,
                 count,
@@ -184,6 +185,25 @@ class Gram(Quadratics):
         right = self.g[clients] - _times(H, anchor)
         shifted = H + rho * np.eye(H.shape[-1], dtype=H.dtype)
         return np.asarray(anchor + np.linalg.solve(shifted, right[..., None])[..., 0])
+
+
+class Diagonal(Quadratics):
+    """Diagonals h_i of the matrices H_i, which are zero elsewhere."""
+
+    def __init__(self, h: Floats, g: Floats, c: npt.NDArray[np.float64]) -> None:
+        super().__init__(g, c)
+        self.h = h
+
+    @property
+    def client_bytes(self) -> float:
+        return self.h.nbytes / len(self.h)
+
+    def product(self, clients: Clients, v: Floats) -> Floats:
+        return np.asarray(self.h[clients] * v)
+
+    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+        h = self.h[clients]
+        return np.asarray(anchor + (self.g[clients] - h * anchor) / (h + rho))
 
 
 class Spectral(Quadratics):

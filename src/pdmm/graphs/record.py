@@ -1,0 +1,103 @@
+"""The history of a run on a network, evaluated for many iterations at a time."""
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pdmm.graphs.edges import Constrained
+from pdmm.graphs.network import Network
+from pdmm.graphs.nodes import Group
+from pdmm.graphs.reference import Optimum
+from pdmm.graphs.result import NetworkHistory
+from pdmm.problems.base import Floats
+
+HELD_BYTES = 2**22  # of iterates that wait to be evaluated together
+
+
+class Recorder:
+    """Collects iterates, and makes the history's columns of them.
+
+    Args:
+        network: the problem.
+        groups: the nodes' functions.
+        optimum: if it is known.
+    """
+
+    def __init__(self, network: Network, groups: list[Group], optimum: Optimum | None) -> None:
+        self.network, self.groups, self.optimum = network, groups, optimum
+        size = int(network.dimensions.sum())
+        first = np.cumsum(network.dimensions) - network.dimensions
+        self.places = [first[g.nodes][:, None] + np.arange(g.dimension) for g in groups]
+        most = max(1, HELD_BYTES // (network.dtype.itemsize * max(1, size)))
+        self.held = np.empty((most, size), network.dtype)
+        self.count = 0
+        self.columns: dict[str, list[Any]] = {}
+        self.finite = True
+        self.begun = perf_counter()
+
+    def record(self, iteration: int, x: Floats, messages: int, sent: int) -> None:
+        """Keep an iterate for the history."""
+        self.held[self.count] = x.reshape(-1)
+        self.count += 1
+        row = {
+            "iteration": iteration,
+            "messages": messages,
+            "bytes": sent,
+            "seconds": perf_counter() - self.begun,
+        }
+        for name, value in row.items():
+            self.columns.setdefault(name, []).append(value)
+        if self.count == len(self.held):
+            self.flush()
+
+    def flush(self) -> None:
+        """Evaluate what waits."""
+        if self.count == 0:
+            return
+        X = self.held[: self.count]
+        self.count = 0
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = {"consensus": self._consensus(X), "objective": self._objective(X)}
+            if self.optimum is not None:
+                away = self.optimum.distance(X.astype(np.float64, copy=False))
+                values["error"] = _root_mean(away, len(self.network.nodes))
+        self.finite = bool(np.isfinite(X).all())
+        for name, column in values.items():
+            self.columns.setdefault(name, []).extend(column.tolist())
+
+    def _consensus(self, X: Floats) -> Floats:
+        """Root mean square over edges of ‖B_{i|j} x_i - B_{j|i} x_j‖."""
+        edges, incidence = self.network.edges, self.network.incidence
+        if isinstance(edges, Constrained):
+            apart = (edges.C[: edges.half] - edges.C[edges.half :]) @ X.T
+            return _root_mean(np.asarray(apart).T, incidence.count)
+        u, v = incidence.holder[: incidence.count], incidence.sender[: incidence.count]
+        points = X.reshape(len(X), *edges.x_shape)
+        # One at a time where they are large: the differences are as many as edges.
+        if points.size * max(1, incidence.count // max(1, incidence.nodes)) > 2**22:
+            return np.array([_root_mean((x[u] - x[v])[None], incidence.count)[0] for x in points])
+        apart = points[:, u] - points[:, v]
+        return _root_mean(apart.reshape(len(X), -1), incidence.count)
+
+    def _objective(self, X: Floats) -> Floats:
+        total = np.zeros(len(X))
+        for group, index in zip(self.groups, self.places, strict=True):
+            whole = index.size == X.shape[1]
+            points = X.reshape(len(X), *index.shape) if whole else X[:, index]
+            total += group.values(points)
+        return total
+
+    def history(self) -> NetworkHistory:
+        """The columns as arrays."""
+        self.flush()
+        names = ("iteration", "error", "consensus", "objective", "messages", "bytes", "seconds")
+        return NetworkHistory(
+            {name: np.array(self.columns[name]) for name in names if name in self.columns}
+        )
+
+
+def _root_mean(apart: Floats, count: int) -> Floats:
+    """The root of the sum of squares of every row, divided by count."""
+    flat = apart.reshape(len(apart), -1)
+    return np.asarray(np.sqrt(np.einsum("se,se->s", flat, flat, dtype=np.float64) / max(1, count)))

@@ -1,0 +1,238 @@
+"""Functions that are written down rather than made from data: quadratics, absolute values, zero."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.checks import ClientError, floats, whole
+from pdmm.problems.base import Block, Clients, Floats, Problem, partition
+from pdmm.problems.constants import Kind, Which
+from pdmm.problems.eigenvalues import ends
+from pdmm.problems.least_squares_total import DenseTotal
+from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
+from pdmm.threads import Threads
+
+Vector = npt.NDArray[np.float64]
+
+
+def _rows(name: str, value: Any) -> Floats:
+    """The clients' vectors (m, d): of one client from a number or (d,), of many from (m, d)."""
+    ndim = np.ndim(value)
+    if ndim > 2:
+        raise ValueError(
+            f"{name} must be a vector, or an array (clients, d), got shape {np.shape(value)}"
+        )
+    rows = floats(name, value, ndim)
+    if rows.size == 0:
+        raise ValueError(f"{name} is empty, of shape {rows.shape}")
+    return rows.reshape(1, -1) if ndim < 2 else rows
+
+
+class _Stacked(Problem):
+    """Clients whose functions are rows of a few arrays."""
+
+    def _start(self, clients: int, dimension: int, dtype: np.dtype[Any]) -> None:
+        self.clients, self.dimension, self.dtype = clients, dimension, dtype
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.clients} clients, dimension {self.dimension}, "
+            f"{self.dtype})"
+        )
+
+    def blocks(self) -> list[slice]:
+        row = 12.0 * self.dimension * self.dtype.itemsize
+        return partition(self.clients, row, row)
+
+
+class Quadratic(_Stacked):
+    """1/2 x'Hx - c·x, or many of these, one a client.
+
+    Args:
+        H: symmetric, without negative eigenvalues: a matrix (d, d), a diagonal (d,), or a
+            number h for h times the identity.
+        c: a vector (d,). For many functions at once c is (clients, d), and H is
+            (clients, d, d), (clients, d) or a number.
+
+    Averaging is one of them: the f_i = 1/2 ‖x - a_i‖², up to a constant, are
+    ``Quadratic(1.0, a)``, and the minimiser of their sum is the mean of the a_i.
+
+    Example:
+        >>> import numpy as np, pdmm
+        >>> readings = np.array([[19.0], [20.0], [24.0]])
+        >>> pdmm.solve(pdmm.Quadratic(1.0, readings), pdmm.PDMM(rho=1.0)).x.tolist()
+        [21.0]
+    """
+
+    proven = True
+
+    def __init__(self, H: Any, c: Any) -> None:
+        g = _rows("c", c)
+        m, d = g.shape
+        shape = np.shape(c)
+        matrix = floats("H", H, np.ndim(H), whole_as=g.dtype)
+        if matrix.ndim and matrix.shape not in (shape, (*shape, d)):
+            raise ValueError(
+                f"H must be a number or have shape {(*shape, d)}, or {shape} for diagonals, to go "
+                f"with c of shape {shape}, got shape {matrix.shape}"
+            )
+        self._start(m, d, np.promote_types(g.dtype, matrix.dtype if matrix.ndim else g.dtype))
+        c0, dtype = np.zeros(m), self.dtype
+        full = matrix.ndim > len(shape) and d > 1
+        self._form: Quadratics
+        if full:
+            stack = matrix.reshape(m, d, d).astype(dtype, copy=False)
+            _check_symmetric(stack)
+            self._form = Gram(stack, g.astype(dtype, copy=False), c0)
+            least, largest = ends(stack.astype(np.float64, copy=False))
+            flat = np.flatnonzero(least <= 0)  # ends are never negative: look again there
+            low = np.linalg.eigvalsh(stack[flat].astype(np.float64))[:, 0]
+            _check_convex(low, largest[flat], 1e-10 if dtype == np.float64 else 1e-4, flat, m)
+        else:
+            h = np.broadcast_to(matrix.reshape(m, d) if matrix.ndim else matrix, (m, d))
+            h = h.astype(dtype, copy=False)
+            least, largest = (h.astype(np.float64, copy=False).min(1), h.max(1).astype(np.float64))
+            _check_convex(least, largest, 0.0, np.arange(m), m)
+            self._form = Diagonal(h, g.astype(dtype, copy=False), c0)
+        self._ends: dict[Which, Vector] = {"L": largest, "mu": least}
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
+        return self._form.at(clients)
+
+    def quadratics(self, threads: Threads) -> Quadratics:
+        return self._form
+
+    def total(self, weights: Vector, threads: Threads) -> DenseTotal | None:
+        form = self._form
+        g = weights @ form.g.astype(np.float64, copy=False)
+        if isinstance(form, Diagonal):
+            H = np.diag(weights @ form.h.astype(np.float64, copy=False))
+        else:
+            assert isinstance(form, Gram)
+            H = np.tensordot(weights, form.H.astype(np.float64, copy=False), 1)
+        total = DenseTotal(H, g, 0.0, None, weights, least=-np.inf)
+        left = np.linalg.norm(H @ total.x_min - g)
+        return total if left <= 1e-8 * np.linalg.norm(g) else None  # None: it has no minimum
+
+    def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
+        return {which: (self._ends[which].copy(), "exact")}
+
+    def _overall_constant(
+        self, which: Which, weights: Vector, threads: Threads
+    ) -> tuple[float, Kind]:
+        total = self.total(weights, threads)
+        if total is None:
+            return super()._overall_constant(which, weights, threads)
+        mu, L = total.extremes()
+        return (L if which == "L" else mu), "exact"
+
+
+def _check_symmetric(H: Floats) -> None:
+    apart, size = np.abs(H - H.swapaxes(1, 2)).max((1, 2)), np.abs(H).max((1, 2))
+    i = int((apart - 1e-6 * size).argmax())
+    if apart[i] > 1e-6 * size[i]:
+        raise ValueError(
+            f"{_name(i, len(H))} is not symmetric: entries differ by up to {apart[i]:.3g}; "
+            "(H + H.T) / 2 gives the same function"
+        )
+
+
+def _check_convex(
+    least: Vector, largest: Vector, rounding: float, clients: npt.NDArray[np.intp], count: int
+) -> None:
+    below = least + rounding * np.abs(largest)
+    if (below < 0).any():
+        k = int(below.argmin())
+        raise ValueError(
+            f"{_name(int(clients[k]), count)} has the eigenvalue {least[k]:.3g}: "
+            "the function is not convex"
+        )
+
+
+def _name(i: int, count: int) -> str:
+    return "H" if count == 1 else f"H[{i}] (client {i})"
+
+
+class Absolute(_Stacked):
+    """The sum over entries |x_k - a_k|, or many of these, one a client.
+
+    The minimiser of a sum of them is a median: robust where a mean is not. It is neither
+    smooth nor strongly convex, so that PDMM needs a relaxation below 1.
+
+    Args:
+        a: a number or a vector (d,); for many functions at once (clients, d).
+
+    Example:
+        >>> import numpy as np, pdmm
+        >>> readings = np.array([[19.0], [20.0], [90.0]])
+        >>> pdmm.solve(pdmm.Absolute(readings), pdmm.PDMM(1.0, 0.9), 200).x.round(6).tolist()
+        [20.0]
+    """
+
+    accurate = False
+
+    def __init__(self, a: Any) -> None:
+        self.a = _rows("a", a)
+        self._start(len(self.a), self.a.shape[1], self.a.dtype)
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "AbsoluteBlock":
+        return AbsoluteBlock(self.a[clients])
+
+    def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
+        if which == "mu":
+            return {"mu": (np.zeros(self.clients), "exact")}
+        raise ClientError("Absolute has no smoothness L: its gradient jumps")
+
+
+class AbsoluteBlock(Block):
+    """Sums of absolute values of a block of clients."""
+
+    def __init__(self, a: Floats) -> None:
+        super().__init__(len(a))
+        self.a = a
+
+    def _gradient(self, x: Floats) -> Floats:
+        return np.sign(x - self.a)
+
+    def value(self, x: Floats) -> Floats:
+        return np.asarray(np.abs(x - self.a).sum(1, dtype=np.float64))
+
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
+        self.tally.exact += self.size
+        return shrink(anchor, self.a, 1 / rho)
+
+
+def shrink(v: Floats, a: Floats, t: Any) -> Floats:
+    """Argmin over x of |x - a| + (x - v)²/(2 t), entry by entry."""
+    away = v - a
+    return np.asarray(v - np.clip(away, -t, t))
+
+
+class Zero(_Stacked):
+    """The function that is 0 everywhere: of a server, or of a node that only relays.
+
+    Args:
+        d: the dimension of x.
+    """
+
+    proven = True
+
+    def __init__(self, d: int) -> None:
+        self._start(1, whole("d", d, at_least=1), np.dtype(np.float64))
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
+        return self._form.at(clients)
+
+    @property
+    def _form(self) -> Diagonal:
+        zeros = np.zeros((1, self.dimension))
+        return Diagonal(zeros, zeros, np.zeros(1))
+
+    def quadratics(self, threads: Threads) -> Quadratics:
+        return self._form
+
+    def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
+        return {which: (np.zeros(1), "exact")}
