@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Lock
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pdmm.checks import whole
 
@@ -31,12 +31,15 @@ class _OneBlasThread:
 
     def __init__(self) -> None:
         self.lock, self.users = Lock(), 0
-        self.limit: threadpool_limits | None = None
+        self.limit: Any = None
+        self.controller: ThreadpoolController | None = None
 
     def __enter__(self) -> None:
         with self.lock:
             if self.users == 0:
-                self.limit = threadpool_limits(limits=1, user_api="blas")
+                # Looking for libraries takes milliseconds, and NumPy's and SciPy's stay the same.
+                self.controller = self.controller or ThreadpoolController()
+                self.limit = self.controller.limit(limits=1, user_api="blas")
             self.users += 1
 
     def __exit__(self, *_: object) -> None:

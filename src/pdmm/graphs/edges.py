@@ -106,11 +106,6 @@ class Edges(ABC):
     def stiffness(self, nodes: Indices, dimension: int) -> npt.NDArray[np.float64]:
         """Sums over j of B_{i|j}'B_{i|j}: (k, 1) or (k, d) if these are diagonal, or (k, d, d)."""
 
-    def halves(self, z: Floats) -> tuple[Floats, Floats]:
-        """What the ends u hold, and what the ends v hold."""
-        half = len(z) // 2
-        return z[:half], z[half:]
-
 
 class Consensus(Edges):
     """x_i = x_j on every edge: C only copies.

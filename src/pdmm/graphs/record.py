@@ -13,6 +13,7 @@ from pdmm.graphs.result import NetworkHistory
 from pdmm.problems.base import Floats
 
 HELD_BYTES = 2**22  # of iterates that wait to be evaluated together
+CACHED = 2**15  # numbers that are worked on at a time
 
 
 class Recorder:
@@ -32,7 +33,8 @@ class Recorder:
         most = max(1, HELD_BYTES // (network.dtype.itemsize * max(1, size)))
         self.held = np.empty((most, size), network.dtype)
         self.count = 0
-        self.columns: dict[str, list[Any]] = {}
+        self.rows: list[tuple[int, int, int, float]] = []
+        self.columns: dict[str, list[float]] = {}
         self.finite = True
         self.begun = perf_counter()
 
@@ -40,14 +42,7 @@ class Recorder:
         """Keep an iterate for the history."""
         self.held[self.count] = x.reshape(-1)
         self.count += 1
-        row = {
-            "iteration": iteration,
-            "messages": messages,
-            "bytes": sent,
-            "seconds": perf_counter() - self.begun,
-        }
-        for name, value in row.items():
-            self.columns.setdefault(name, []).append(value)
+        self.rows.append((iteration, messages, sent, perf_counter() - self.begun))
         if self.count == len(self.held):
             self.flush()
 
@@ -74,11 +69,14 @@ class Recorder:
             return _root_mean(np.asarray(apart).T, incidence.count)
         u, v = incidence.holder[: incidence.count], incidence.sender[: incidence.count]
         points = X.reshape(len(X), *edges.x_shape)
-        # One at a time where they are large: the differences are as many as edges.
-        if points.size * max(1, incidence.count // max(1, incidence.nodes)) > 2**22:
-            return np.array([_root_mean((x[u] - x[v])[None], incidence.count)[0] for x in points])
-        apart = points[:, u] - points[:, v]
-        return _root_mean(apart.reshape(len(X), -1), incidence.count)
+        # As many at a time as stay in cache: the differences are as many as edges.
+        few = max(1, CACHED // max(1, incidence.count * (X.shape[1] // incidence.nodes)))
+        return np.concatenate(
+            [
+                _root_mean(np.take(part, u, axis=1) - np.take(part, v, axis=1), incidence.count)
+                for part in (points[k : k + few] for k in range(0, len(points), few))
+            ]
+        )
 
     def _objective(self, X: Floats) -> Floats:
         total = np.zeros(len(X))
@@ -91,10 +89,12 @@ class Recorder:
     def history(self) -> NetworkHistory:
         """The columns as arrays."""
         self.flush()
-        names = ("iteration", "error", "consensus", "objective", "messages", "bytes", "seconds")
-        return NetworkHistory(
-            {name: np.array(self.columns[name]) for name in names if name in self.columns}
+        counted = zip(
+            ("iteration", "messages", "bytes", "seconds"), zip(*self.rows, strict=True), strict=True
         )
+        columns: dict[str, Any] = {**dict(counted), **self.columns}
+        names = ("iteration", "error", "consensus", "objective", "messages", "bytes", "seconds")
+        return NetworkHistory({name: np.array(columns[name]) for name in names if name in columns})
 
 
 def _root_mean(apart: Floats, count: int) -> Floats:

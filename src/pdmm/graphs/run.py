@@ -49,12 +49,12 @@ class Run:
         # lam = 0 at the start, so that z_{j|i} = B_{j|i} x_j.
         self.z: Floats = np.empty(shape, dtype)
         self.buffer: Floats = np.empty(shape, dtype)
-        ours, theirs = self.edges.halves(self.edges.spread(self.x, self.buffer))
-        first, second = self.edges.halves(self.z)
-        first[...], second[...] = theirs, ours
         self.used: Floats = self.edges.spread(self.x, np.empty(shape, dtype))
+        half = len(self.z) // 2
+        self.z[:half], self.z[half:] = self.used[half:], self.used[:half]
         self.messages = self.sent = 0
         self._sizes = np.concatenate([self.edges.sizes, self.edges.sizes])
+        self._all_bytes = int(self._sizes.sum()) * self.x.itemsize
         d = network.dimensions
         offset = np.cumsum(d) - d
         self._places: list[Any] = []
@@ -82,13 +82,9 @@ class Run:
         self._move_all(edges.gather(z))
         doubled = edges.spread(2 * self.x, self.buffer)
         new = self.used  # what it had is not needed any more
-        for mine, theirs, old in zip(
-            edges.halves(new),
-            reversed(edges.halves(doubled)),
-            reversed(edges.halves(z)),
-            strict=True,
-        ):
-            np.subtract(theirs, old, out=mine)
+        half = len(z) // 2
+        np.subtract(doubled[half:], z[half:], out=new[:half])
+        np.subtract(doubled[:half], z[:half], out=new[half:])
         if self.relaxation != 1:
             new -= z
             new *= self.relaxation
@@ -98,7 +94,7 @@ class Run:
             np.copyto(new, z, where=edges.entries_of(None, lost))
         self.z, self.used = new, z
         self.messages += len(self._sizes)
-        self.sent += int(self._sizes.sum()) * self.x.itemsize
+        self.sent += self._all_bytes
 
     def _move_all(self, r: Floats) -> None:
         flat, right = self.x.reshape(-1), r.reshape(-1)

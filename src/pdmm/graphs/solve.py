@@ -144,10 +144,9 @@ def solve_network(
                     else:
                         run.asynchronous(next(sequences))
                     done = k
-                    answer: Any = None
-                    if callback is not None:
-                        answer = callback(k, NodeVectors(network, run.x.copy()))
-                    stop = np.ndim(answer) == 0 and bool(answer)
+                    stop = callback is not None and _says_stop(
+                        callback(k, NodeVectors(network, run.x.copy()))
+                    )
                     if k % record_every == 0 or k == iterations or stop:
                         recorder.record(k, run.x, run.messages, run.sent)
                     if stop:
@@ -184,6 +183,10 @@ def solve_network(
         seed=seed,
         choices=why,
     )
+
+
+def _says_stop(answer: Any) -> bool:
+    return np.ndim(answer) == 0 and bool(answer)
 
 
 def _middle(network: Network, known: Optimum) -> NodeVectors:
