@@ -79,7 +79,9 @@ def demo(
 
 @app.command()
 def reproduce(
-    what: Annotated[str, typer.Argument(help="fig1, fig2, fig3, table1, theorem1 or all.")],
+    what: Annotated[
+        str, typer.Argument(help="fig1, fig2, fig3, table1, theorem1, network or all.")
+    ],
     quick: Annotated[bool, typer.Option(help="A small version of it, in two minutes.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for runs, figures and report.")] = None,
 ) -> None:

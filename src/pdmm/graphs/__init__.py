@@ -1,7 +1,7 @@
 """PDMM on any graph: node functions, constraints on the edges, no server."""
 
-from pdmm.graphs.network import Network
+from pdmm.graphs.network import Network, NodeVectors
 from pdmm.graphs.result import NetworkResult
 from pdmm.graphs.solve import solve_network
 
-__all__ = ["Network", "NetworkResult", "solve_network"]
+__all__ = ["Network", "NetworkResult", "NodeVectors", "solve_network"]

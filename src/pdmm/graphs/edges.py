@@ -7,6 +7,8 @@ row for the end i of every edge.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,8 +97,8 @@ class Edges(ABC):
         """C'z: the sum over j of B_{i|j}' z_{j|i} at every node."""
 
     @abstractmethod
-    def part(self, nodes: Indices) -> Part:
-        """Some nodes that are no neighbours of each other."""
+    def parts(self, nodes: Indices, cuts: Sequence[int]) -> Iterator[Part]:
+        """Nodes in parts, cut where the cuts say; no two of a part are neighbours."""
 
     @abstractmethod
     def entries_of(self, messages: Indices | None, flags: npt.NDArray[np.bool_]) -> Any:
@@ -135,8 +137,17 @@ class Consensus(Edges):
     def gather(self, z: Floats) -> Floats:
         return np.asarray(self._sum @ z)
 
-    def part(self, nodes: Indices) -> "ConsensusPart":
-        return ConsensusPart(self.incidence, nodes)
+    def parts(self, nodes: Indices, cuts: Sequence[int]) -> Iterator[Part]:
+        incidence = self.incidence
+        rows, degree = incidence.of(nodes), incidence.degree[nodes]
+        partner = incidence.partner(rows)
+        first = np.concatenate([[0], np.cumsum(degree)])
+        alone = bool((degree == 0).any())
+        for a, b in pairwise([0, *cuts, len(nodes)]):
+            here = slice(first[a], first[b])
+            yield ConsensusPart(
+                rows[here], partner[here], degree[a:b], first[a:b] - first[a], alone
+            )
 
     def entries_of(self, messages: Indices | None, flags: npt.NDArray[np.bool_]) -> Any:
         return flags if len(self.shape) == 1 else flags[:, None]
@@ -148,23 +159,22 @@ class Consensus(Edges):
 class ConsensusPart(Part):
     """Some nodes of a graph on which all agree."""
 
-    def __init__(self, incidence: Incidence, nodes: Indices) -> None:
-        self.rows = self.messages = incidence.of(nodes)
-        self.partner = incidence.partner(self.rows)
-        self.degree = incidence.degree[nodes]
-        self.alone = bool((self.degree == 0).any())
+    def __init__(
+        self, rows: Indices, partner: Indices, degree: Indices, first: Indices, alone: bool
+    ) -> None:
+        self.rows = self.messages = rows
+        self.partner, self.degree, self.first, self.alone = partner, degree, first, alone
 
     def spread(self, x: Floats) -> Floats:
         return np.repeat(x, self.degree, axis=0)
 
     def gather(self, z: Floats) -> Floats:
         if not self.alone:
-            return np.add.reduceat(z, np.cumsum(self.degree) - self.degree, axis=0)
+            return np.add.reduceat(z, self.first, axis=0)
         sums = np.zeros((len(self.degree), *z.shape[1:]), z.dtype)
         some = self.degree > 0
         if some.any():
-            degree = self.degree[some]
-            sums[some] = np.add.reduceat(z, np.cumsum(degree) - degree, axis=0)
+            sums[some] = np.add.reduceat(z, self.first[some], axis=0)
         return sums
 
 
@@ -219,8 +229,9 @@ class Constrained(Edges):
         """Where the entries of some rows stand in an array of all."""
         return ranges(self.first[rows], self.sizes[rows % self.count])
 
-    def part(self, nodes: Indices) -> "ConstrainedPart":
-        return ConstrainedPart(self, nodes)
+    def parts(self, nodes: Indices, cuts: Sequence[int]) -> Iterator[Part]:
+        for a, b in pairwise([0, *cuts, len(nodes)]):
+            yield ConstrainedPart(self, nodes[a:b])
 
     def entries_of(self, messages: Indices | None, flags: npt.NDArray[np.bool_]) -> Any:
         sizes = np.concatenate([self.sizes, self.sizes])

@@ -157,7 +157,7 @@ class Network:
         d = int(self.dimensions[i])
         name = f"constraints[{self.nodes[i]!r}, {self.nodes[j]!r}]"
         if np.ndim(value) == 0:
-            value = np.asarray(value) * np.eye(d)
+            value = floats(name, value, 0) * np.eye(d)
         B = floats(name, value, 2).astype(np.float64, copy=False)
         if B.shape[1] != d or len(B) == 0:
             raise ValueError(

@@ -5,8 +5,8 @@ With G_i = sum_j B_{i|j}'B_{i|j} and r_i = sum_j B_{i|j}'z_{j|i} this is f_i(x) 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from scipy.optimize import lsq_linear
 from pdmm.checks import ClientError
 from pdmm.graphs.edges import Indices
 from pdmm.graphs.network import Network
-from pdmm.problems.base import Block, Floats, Problem, Tally
+from pdmm.problems.base import Block, Floats, Problem
 from pdmm.problems.elementary import Absolute, Zero, shrink
 from pdmm.problems.exact import minimise_with
 from pdmm.problems.functions import Functions
@@ -27,6 +27,15 @@ from pdmm.threads import Threads
 Rows = slice | Indices
 Vector = npt.NDArray[np.float64]
 SINGULAR = 1e14  # condition number of a node's update from which on it has no solution
+
+
+@contextmanager
+def naming(node: str) -> Iterator[None]:
+    """An error in a user's function names the node."""
+    try:
+        yield
+    except ClientError as error:
+        raise ClientError(f"{node}: {error}") from error
 
 
 class Group(ABC):
@@ -181,24 +190,28 @@ class AbsoluteGroup(Group):
                 # Any number will do there: the update is a.
                 self.scale = np.where(G > 0, 1 / G, 0).astype(network.dtype)
             return
+        held = np.abs(G).max((1, 2)) > 0  # the update of the others is a
         _, bad = inverses(rho * G)
+        bad &= held
         if bad.any():
             i = int(self.nodes[int(bad.argmax())])
             raise ValueError(
                 f"{network.name(i)} has no unique update: its B matrices have a common kernel, and "
                 "an absolute value bends nowhere"
             )
-        self.roots = np.stack([np.linalg.cholesky(rho * G_i) for G_i in G])
+        self.roots = [
+            np.linalg.cholesky(rho * G_i) if some else None
+            for G_i, some in zip(G, held, strict=True)
+        ]
 
     def solve(self, rows: Rows, r: Floats, x: Floats) -> Floats:
         a = self.at[rows]
         if self.G.ndim == 2:
             return shrink(r * self.scale[rows], a, self.reach[rows])
         new = np.empty_like(x)
-        for k, (root, right, centre) in enumerate(
-            zip(self.roots[rows], self.rho * r, a, strict=True)
-        ):
-            new[k] = _shrink_along(root, right, centre)
+        for k, i in enumerate(np.arange(len(self.nodes))[rows]):
+            root = self.roots[i]
+            new[k] = a[k] if root is None else _shrink_along(root, self.rho * r[k], a[k])
         return new
 
     def values(self, X: Floats) -> Vector:
@@ -225,28 +238,22 @@ class SmoothGroup(Group):
     def __init__(self, nodes: Indices, problem: Problem, clients: Indices) -> None:
         super().__init__(nodes, problem.dimension)
         self.problem, self.clients = problem, clients
-        self.tally = Tally()
+        self.missed = (0.0, 0)  # the largest residual above the tolerance, and its node
 
     def prepare(self, network: Network, rho: float) -> None:
         self.rho, self.G, self.dtype = rho, self.stiffness(network), network.dtype
         self.name = network.name
         self.blocks = [self.problem.at(slice(i, i + 1)) for i in self.clients]
-        self.tally = Tally()
+        self.missed = (0.0, 0)
         self.first_slopes: dict[int, float] = {}
 
     def solve(self, rows: Rows, r: Floats, x: Floats) -> Floats:
         new = np.empty_like(x)
         chosen = np.arange(len(self.nodes))[rows]
         for k, (i, right) in enumerate(zip(chosen, r, strict=True)):
-            new[k] = self._named(int(i), partial(self._one, int(i), right, x[k]))
+            with naming(self.name(int(self.nodes[i]))):
+                new[k] = self._one(int(i), right, x[k])
         return new
-
-    def _named(self, i: int, act: Callable[[], Any]) -> Any:
-        """What a node does; an error names the node."""
-        try:
-            return act()
-        except ClientError as error:
-            raise ClientError(f"{self.name(int(self.nodes[i]))}: {error}") from error
 
     def _one(self, i: int, right: Floats, start: Floats) -> Floats:
         block, G = self.blocks[i], self.G[i]
@@ -254,7 +261,7 @@ class SmoothGroup(Group):
             stiff = float(G[0])
             anchor = (right / stiff)[None]
             x = block.prox(anchor.astype(self.dtype), self.rho * stiff, start)
-            self._count(block)
+            self._watch(i, block.tally.missed)
             return np.asarray(x[0])
         f = block.smooth(0)
         if i not in self.first_slopes:
@@ -267,25 +274,31 @@ class SmoothGroup(Group):
             Block.tolerance,
             least=self.first_slopes[i],
         )
-        self.tally.error = max(self.tally.error, solution.error)
         if solution.missed:
-            self.tally.missed = max(self.tally.missed, solution.error)
+            self._watch(i, solution.error)
         return solution.x
 
-    def _count(self, block: Block) -> None:
-        self.tally.error = max(self.tally.error, block.tally.error)
-        self.tally.missed = max(self.tally.missed, block.tally.missed)
+    def _watch(self, i: int, residual: float) -> None:
+        """Remember the worst update that missed its tolerance."""
+        self.missed = max(self.missed, (residual, int(self.nodes[i])))
 
     def values(self, X: Floats) -> Vector:
-        return np.array(
-            [
-                sum(
-                    float(self._named(i, partial(block.value, point))[0])
-                    for i, (block, point) in enumerate(zip(self.blocks, points, strict=True))
-                )
-                for points in X
-            ]
-        )
+        totals = np.zeros(len(X))
+        for s, points in enumerate(X):
+            for i, (block, point) in enumerate(zip(self.blocks, points, strict=True)):
+                with naming(self.name(int(self.nodes[i]))):
+                    totals[s] += float(block.value(point)[0])
+        return totals
+
+    def gradients(self, rows: Rows, x: Floats, cursor: npt.NDArray[np.int64]) -> Floats:
+        """Gradients of some of the nodes, (k, d)."""
+        if not isinstance(self.problem, Functions):
+            return self.problem.at(self.clients[rows], cursor[rows]).gradient(x)
+        slopes = np.empty_like(x)
+        for k, i in enumerate(np.arange(len(self.nodes))[rows]):
+            with naming(self.name(int(self.nodes[i]))):
+                slopes[k] = self.blocks[i].gradient(x[k])[0]
+        return slopes
 
 
 class GradientGroup(Group):
@@ -342,8 +355,7 @@ class GradientGroup(Group):
         if isinstance(self.group, QuadraticGroup):
             return self.group.form.at(rows).gradient(x)
         assert isinstance(self.group, SmoothGroup)
-        block = self.group.problem.at(self.group.clients[rows], self.cursor[rows])
-        return block.gradient(x)
+        return self.group.gradients(rows, x, self.cursor)
 
     def solve(self, rows: Rows, r: Floats, x: Floats) -> Floats:
         assert self.last is not None

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from pdmm.checks import ClientError
 from pdmm.graphs.edges import Constrained
 from pdmm.graphs.network import Network
-from pdmm.graphs.nodes import Group
+from pdmm.graphs.nodes import GradientGroup, Group, SmoothGroup
 from pdmm.graphs.reference import Optimum
 from pdmm.graphs.result import NetworkHistory
 from pdmm.problems.base import Floats
@@ -31,16 +32,19 @@ class Recorder:
         first = np.cumsum(network.dimensions) - network.dimensions
         self.places = [first[g.nodes][:, None] + np.arange(g.dimension) for g in groups]
         most = max(1, HELD_BYTES // (network.dtype.itemsize * max(1, size)))
+        if any(_smooth(group) for group in groups):
+            most = 1  # there is nothing to gain, and a user's function may fail
         self.held = np.empty((most, size), network.dtype)
+        self.last: Floats = self.held[0]
         self.count = 0
         self.rows: list[tuple[int, int, int, float]] = []
         self.columns: dict[str, list[float]] = {}
-        self.finite = True
         self.begun = perf_counter()
 
     def record(self, iteration: int, x: Floats, messages: int, sent: int) -> None:
         """Keep an iterate for the history."""
-        self.held[self.count] = x.reshape(-1)
+        self.last = self.held[self.count]  # the iterate recorded last
+        self.last[...] = x.reshape(-1)
         self.count += 1
         self.rows.append((iteration, messages, sent, perf_counter() - self.begun))
         if self.count == len(self.held):
@@ -48,16 +52,19 @@ class Recorder:
 
     def flush(self) -> None:
         """Evaluate what waits."""
-        if self.count == 0:
-            return
         X = self.held[: self.count]
+        if len(X) == 0:
+            return
         self.count = 0
         with np.errstate(over="ignore", invalid="ignore"):
-            values = {"consensus": self._consensus(X), "objective": self._objective(X)}
+            try:
+                values = {"consensus": self._consensus(X), "objective": self._objective(X)}
+            except ClientError:
+                del self.rows[-len(X) :]
+                raise
             if self.optimum is not None:
                 away = self.optimum.distance(X.astype(np.float64, copy=False))
                 values["error"] = _root_mean(away, len(self.network.nodes))
-        self.finite = bool(np.isfinite(X).all())
         for name, column in values.items():
             self.columns.setdefault(name, []).extend(column.tolist())
 
@@ -89,10 +96,9 @@ class Recorder:
     def history(self) -> NetworkHistory:
         """The columns as arrays."""
         self.flush()
-        counted = zip(
-            ("iteration", "messages", "bytes", "seconds"), zip(*self.rows, strict=True), strict=True
-        )
-        columns: dict[str, Any] = {**dict(counted), **self.columns}
+        columns: dict[str, Any] = dict(self.columns)
+        for k, name in enumerate(("iteration", "messages", "bytes", "seconds")):
+            columns[name] = [row[k] for row in self.rows]
         names = ("iteration", "error", "consensus", "objective", "messages", "bytes", "seconds")
         return NetworkHistory({name: np.array(columns[name]) for name in names if name in columns})
 
@@ -101,3 +107,7 @@ def _root_mean(apart: Floats, count: int) -> Floats:
     """The root of the sum of squares of every row, divided by count."""
     flat = apart.reshape(len(apart), -1)
     return np.asarray(np.sqrt(np.einsum("se,se->s", flat, flat, dtype=np.float64) / max(1, count)))
+
+
+def _smooth(group: Group) -> bool:
+    return isinstance(group.group if isinstance(group, GradientGroup) else group, SmoothGroup)

@@ -20,14 +20,29 @@ TOLERANCE = 1e-12  # of the direct solve of smooth functions
 
 
 class Optimum(NamedTuple):
-    """All x_i at the optimum, flat; where it is not unique, the least and the largest of each."""
+    """All x_i at the optimum, flat: the one, or from ``low`` to ``high`` in each component."""
 
     low: Vector
     high: Vector
+    components: Indices | None = None
+    """Where it is not unique: which entries must be equal."""
 
-    def distance(self, X: Any) -> Vector:
-        """X - the nearest optimum, entry by entry."""
-        return np.asarray(X - np.clip(X, self.low, self.high))
+    def distance(self, X: Vector) -> Vector:
+        """X - the nearest optimum, (s, entries)."""
+        if self.components is None:
+            return np.asarray(X - self.low)
+        # Nodes of a component agree at an optimum: the nearest has their mean, if that is one.
+        where, size = self.components, np.bincount(self.components)
+        means = np.stack([np.bincount(where, x) for x in X]) / size
+        return np.asarray(X - np.clip(means[:, where], self.low, self.high))
+
+    @property
+    def middle(self) -> Vector:
+        """An optimum in the middle of all."""
+        middle = np.zeros_like(self.low)
+        known = np.isfinite(self.low)
+        middle[known] = 0.5 * (self.low[known] + self.high[known])
+        return middle
 
 
 def direct(network: Network, groups: list[Group]) -> Optimum | None:
@@ -178,7 +193,8 @@ def _medians(network: Network, groups: list[Group]) -> Optimum:
         ordered = np.sort(a[where == k], axis=0)
         count, here = len(ordered), network.components == k
         low[here], high[here] = ordered[(count - 1) // 2], ordered[count // 2]
-    return Optimum(low.reshape(-1), high.reshape(-1))
+    entries = network.components[:, None].astype(np.intp) * d + np.arange(d)
+    return Optimum(low.reshape(-1), high.reshape(-1), entries.reshape(-1))
 
 
 def _smooth(network: Network, groups: list[Group]) -> Vector | None:

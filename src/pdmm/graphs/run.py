@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pdmm.graphs.edges import Indices, ranges
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes import GradientGroup, Group
-from pdmm.graphs.schedule import Activations, message_starts
+from pdmm.graphs.schedule import Activations, Plan
 from pdmm.problems.base import Floats
 
 
@@ -55,6 +55,9 @@ class Run:
         self.messages = self.sent = 0
         self._sizes = np.concatenate([self.edges.sizes, self.edges.sizes])
         self._all_bytes = int(self._sizes.sum()) * self.x.itemsize
+        senders = network.incidence.holder
+        self._node_bytes = np.bincount(senders, self._sizes, minlength=len(network.nodes))
+        self._node_bytes = self._node_bytes.astype(np.int64) * self.x.itemsize
         d = network.dimensions
         offset = np.cumsum(d) - d
         self._places: list[Any] = []
@@ -108,19 +111,22 @@ class Run:
 
     # --- asynchronous ---------------------------------------------------------------------
 
-    def asynchronous(self, activations: tuple[Indices, list[Indices]]) -> None:
+    def asynchronous(self, plan: Plan) -> None:
         """Nodes move one after the other, each from the newest that it heard."""
-        sequence, levels = activations
         incidence = self.network.incidence
-        starts = message_starts(incidence, sequence)
+        nodes = plan.sequence[plan.order]
+        sent = incidence.degree[nodes]
         lost: npt.NDArray[np.bool_] | None = None
-        if self.loss:
-            lost = self.rng.random(int(incidence.degree[sequence].sum())) < self.loss
-        for level in levels:
-            nodes = sequence[level]
-            part = self.edges.part(nodes)
+        if self.loss:  # drawn in the order in which messages are sent
+            degree = incidence.degree[plan.sequence]
+            drawn = self.rng.random(int(degree.sum())) < self.loss
+            lost = drawn[ranges((np.cumsum(degree) - degree)[plan.order], sent)]
+        begin, first = 0, 0
+        for part, end in zip(
+            self.edges.parts(nodes, plan.cuts), [*plan.cuts, len(nodes)], strict=True
+        ):
             heard = self.z[part.rows]
-            x = self._move(nodes, part.gather(heard))
+            x = self._move(nodes[begin:end], part.gather(heard))
             new = 2 * part.spread(x)
             new -= heard
             self.used[part.rows] = heard
@@ -130,11 +136,12 @@ class Run:
                 new *= self.relaxation
                 new += old
                 if lost is not None:
-                    flags = lost[ranges(starts[level], incidence.degree[nodes])]
+                    flags = lost[first : first + len(part.messages)]
                     np.copyto(new, old, where=self.edges.entries_of(part.messages, flags))
             self.z[part.partner] = new
-            self.messages += len(part.messages)
-            self.sent += int(self._sizes[part.messages].sum()) * self.x.itemsize
+            begin, first = end, first + len(part.messages)
+        self.messages += int(sent.sum())
+        self.sent += int(self._node_bytes[nodes].sum())
 
     def _move(self, nodes: Indices, r: Floats) -> Floats:
         """New x of some nodes, from r of these; both have them one after the other."""

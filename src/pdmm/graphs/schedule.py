@@ -7,21 +7,33 @@ level and are updated together, with the numbers that one after the other would 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from pdmm.graphs.edges import Incidence, Indices
+from pdmm.graphs.edges import Incidence, Indices, ranges
 
 
-def levels(incidence: Incidence, sequence: Indices) -> list[Indices]:
-    """Positions in a sequence of activations, level by level."""
+class Plan(NamedTuple):
+    """A sequence of activations, and how to go through it."""
+
+    sequence: Indices
+    """Nodes, as they are activated."""
+    order: Indices
+    """Positions in the sequence, level by level."""
+    cuts: list[int]
+    """Where the second level, the third, ... begin."""
+
+
+def plan(incidence: Incidence, sequence: Indices) -> Plan:
+    """The levels of a sequence of activations."""
     level = (
         _of_permutation(incidence, sequence)
         if len(np.unique(sequence)) == len(sequence) == incidence.nodes
         else _of_any(incidence, sequence)
     )
     order = np.argsort(level, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(level))[:-1])
+    return Plan(sequence, order, np.cumsum(np.bincount(level))[:-1].tolist())
 
 
 def _of_any(incidence: Incidence, sequence: Indices) -> Indices:
@@ -38,18 +50,26 @@ def _of_permutation(incidence: Incidence, sequence: Indices) -> Indices:
     n = incidence.nodes
     place = np.empty(n, dtype=np.intp)
     place[sequence] = np.arange(n)
-    later = place[incidence.holder] > place[incidence.sender]  # rows whose sender comes first
-    waiting = np.bincount(incidence.holder[later], minlength=n)
+    # Rows whose holder moves before their sender, sorted by holder: whom a node keeps waiting.
+    sender = incidence.sender[incidence.rows]
+    later = place[incidence.holder[incidence.rows]] < place[sender]
+    told, ends = sender[later], np.cumsum(later)
+    last = incidence.first + incidence.degree
+    end = np.where(last > 0, ends[last - 1] if len(ends) else 0, 0)
+    count = np.diff(end, prepend=0)
+    start = end - count
+    waiting = np.bincount(told, minlength=n)
     level = np.zeros(n, dtype=np.intp)
     ready = np.flatnonzero(waiting == 0)
     depth = 0
     while len(ready):
         level[place[ready]] = depth
-        rows = incidence.of(ready)
-        told = incidence.sender[rows]
-        told = told[place[told] > place[incidence.holder[rows]]]
-        waiting -= np.bincount(told, minlength=n)
-        ready = np.unique(told[waiting[told] == 0])
+        next_ones = told[ranges(start[ready], count[ready])]
+        if len(next_ones) > n // 8:
+            waiting -= np.bincount(next_ones, minlength=n)
+        else:
+            np.subtract.at(waiting, next_ones, 1)
+        ready = np.unique(next_ones[waiting[next_ones] == 0])
         depth += 1
     return level
 
@@ -67,27 +87,20 @@ class Activations:
         self.incidence, self.rng = incidence, np.random.default_rng(seed)
         self.order = None if order is None else np.array(order, dtype=np.intp)
         self.begun = 0
-        self._known: dict[int, tuple[Indices, list[Indices]]] = {}
+        self._known: dict[int, Plan] = {}
 
-    def __iter__(self) -> Iterator[tuple[Indices, list[Indices]]]:
-        """Sequences of nodes, with their levels."""
+    def __iter__(self) -> Iterator[Plan]:
+        """The plans of one iteration after the other."""
         n = self.incidence.nodes
         while True:
             if self.order is None:
-                sequence = self.rng.permutation(n)
-                yield sequence, levels(self.incidence, sequence)
+                yield plan(self.incidence, self.rng.permutation(n))
                 continue
             start = self.begun % len(self.order)
             if start not in self._known:
                 sequence = np.take(self.order, np.arange(start, start + n), mode="wrap")
                 if len(self._known) > 64:
                     self._known.clear()
-                self._known[start] = sequence, levels(self.incidence, sequence)
+                self._known[start] = plan(self.incidence, sequence)
             self.begun += n
             yield self._known[start]
-
-
-def message_starts(incidence: Incidence, sequence: Indices) -> Indices:
-    """Where each activation's messages begin among all that a sequence sends."""
-    sent = incidence.degree[sequence]
-    return np.cumsum(sent) - sent

@@ -10,15 +10,17 @@ import numpy.typing as npt
 
 from pdmm.checks import ClientError, number, one_of, positive, vector, whole
 from pdmm.graphs.network import Network, NodeVectors
-from pdmm.graphs.nodes import AbsoluteGroup, Group, SmoothGroup, groups, inexact
+from pdmm.graphs.nodes import AbsoluteGroup, Group, SmoothGroup, groups, inexact, naming
 from pdmm.graphs.penalty import choose_rho
 from pdmm.graphs.record import Recorder
 from pdmm.graphs.reference import Optimum, direct
 from pdmm.graphs.result import EdgeVectors, NetworkHistory, NetworkResult
 from pdmm.graphs.run import Run, activations_of
 from pdmm.problems.base import Block
+from pdmm.problems.functions import Functions
 from pdmm.threads import Threads
 
+TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
 Schedule = Literal["synchronous", "asynchronous"]
 
 
@@ -105,9 +107,10 @@ def solve_network(
         raise ValueError("order is for schedule='asynchronous': synchronous nodes move together")
     if local_steps is not None:
         local_steps = whole("local_steps", local_steps, at_least=1)
-    elif step_size != "auto":
+    by_itself = isinstance(step_size, str) and step_size == "auto"
+    eta = None if by_itself else positive("step_size", step_size)
+    if eta is not None and local_steps is None:
         raise ValueError("step_size is for gradient steps: give local_steps too")
-    eta = None if step_size == "auto" else positive("step_size", step_size)
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable as callback(iteration, x), got {callback!r}")
     start = _vectors("x0", x0, network)
@@ -116,12 +119,14 @@ def solve_network(
         parts = groups(network, threads)
         _check(network, start, exact=local_steps is None)
         why: tuple[str, ...] = ()
-        if rho == "auto":
+        if isinstance(rho, str) and rho == "auto":
             rho, why = choose_rho(network, parts)
         rho = positive("rho", rho)
         known: Optimum | None = None
         if optimum is None:
             known = direct(network, parts)
+        elif optimum is True:
+            raise ValueError("optimum must be the minimiser, None or False, got True")
         elif optimum is not False:
             point = _vectors("optimum", optimum, network)
             known = Optimum(point, point)
@@ -135,6 +140,7 @@ def solve_network(
         setup_seconds = perf_counter() - begun
         recorder.begun = perf_counter()
         reason, diverged, done = f"all {iterations} iterations done", False, 0
+        far = TOO_LARGE * max(1.0, float(np.linalg.norm(start)))
         try:
             recorder.record(0, run.x, 0, 0)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -148,37 +154,39 @@ def solve_network(
                         callback(k, NodeVectors(network, run.x.copy()))
                     )
                     if k % record_every == 0 or k == iterations or stop:
+                        if not float(np.linalg.norm(run.x)) < far:
+                            diverged = True
+                            break
                         recorder.record(k, run.x, run.messages, run.sent)
                     if stop:
                         reason = f"stopped by the callback after iteration {k}"
                         break
-                    if not recorder.finite:
-                        break
             history = recorder.history()
         except ClientError as error:
-            error.add_note(f"in iteration {done + 1}")
+            error.add_note(f"after {done} iterations")
             error.history = recorder.history()
             raise
-    x = run.x
-    if not recorder.finite:
-        diverged = True
-        first = int(np.flatnonzero(~np.isfinite(history["consensus"] + history["objective"]))[0])
-        reason = f"diverged by iteration {history['iteration'][first]}: {_advice(local_steps, eta)}"
+        dual = run.dual
+    x = run.x.reshape(-1)
+    if diverged:
+        reason = f"diverged by iteration {done}: {_where(network, x)}. "
+        reason += _advice(local_steps, eta)
+        x = recorder.last
     elif _circles(parts, relaxation, history):
         reason += (
             ", but the nodes do not agree: with relaxation=1 PDMM may circle for ever where "
             "functions are neither smooth nor strongly convex; try relaxation=0.9"
         )
-    _warn_of_solver(parts)
+    _warn_of_solver(network, parts)
     return NetworkResult(
         x=NodeVectors(network, x.copy()),
-        dual=EdgeVectors(network, run.dual),
+        dual=EdgeVectors(network, dual),
         history=history,
         reason=reason,
         diverged=diverged,
         iterations=done,
         rho=rho,
-        optimum=None if known is None else _middle(network, known),
+        optimum=None if known is None else NodeVectors(network, known.middle),
         setup_seconds=setup_seconds,
         seed=seed,
         choices=why,
@@ -187,10 +195,6 @@ def solve_network(
 
 def _says_stop(answer: Any) -> bool:
     return np.ndim(answer) == 0 and bool(answer)
-
-
-def _middle(network: Network, known: Optimum) -> NodeVectors:
-    return NodeVectors(network, np.where(np.isfinite(known.low), 0.5 * (known.low + known.high), 0))
 
 
 def _vectors(name: str, given: Any, network: Network) -> npt.NDArray[np.float64]:
@@ -213,7 +217,11 @@ def _vectors(name: str, given: Any, network: Network) -> npt.NDArray[np.float64]
         return np.concatenate(rows)
     if not (d == d[0]).all():
         raise ValueError(f"{name} must be a dict from nodes to vectors: their lengths differ")
-    if np.ndim(given) == 2:
+    try:
+        ndim = np.ndim(given)
+    except ValueError as error:
+        raise ValueError(f"{name} is not an array of numbers: {error}") from None
+    if ndim == 2:
         if np.shape(given) != (n, d[0]):
             raise ValueError(f"{name} must have shape {(n, int(d[0]))}, got {np.shape(given)}")
         return vector(name, np.reshape(given, -1), size)
@@ -224,13 +232,12 @@ def _check(network: Network, start: npt.NDArray[np.float64], exact: bool) -> Non
     """Try out what can only be checked by calling it."""
     first, offset = 0, np.cumsum(network.dimensions) - network.dimensions
     for problem in network.problems:
-        point = start[offset[first] : offset[first] + problem.dimension]
-        try:
-            problem.check(point, exact)
-        except ClientError as error:
-            if problem.clients > 1:  # it names the client
-                raise
-            raise ClientError(f"{network.name(first)}: {error}") from error
+        if isinstance(problem, Functions):
+            for client in range(problem.clients):
+                i = first + client
+                point = start[offset[i] : offset[i] + problem.dimension]
+                with naming(network.name(i)):
+                    problem.check_client(client, point, exact)
         first += problem.clients
 
 
@@ -244,12 +251,22 @@ def _circles(parts: list[Group], relaxation: float, history: NetworkHistory) -> 
     )
 
 
-def _warn_of_solver(parts: list[Group]) -> None:
-    worst = max((g.tally.missed for g in parts if isinstance(g, SmoothGroup)), default=0.0)
+def _where(network: Network, x: npt.NDArray[Any]) -> str:
+    """Which node is worst."""
+    owner = np.repeat(np.arange(len(network.nodes)), network.dimensions)
+    size = np.where(np.isfinite(x), np.abs(x), np.inf)
+    k = int(size.argmax())
+    what = "is not finite" if not np.isfinite(x[k]) else f"has reached {x[k]:.3g}"
+    return f"x of {network.name(int(owner[k]))} {what}"
+
+
+def _warn_of_solver(network: Network, parts: list[Group]) -> None:
+    smooth = [group for group in parts if isinstance(group, SmoothGroup)]
+    worst, node = max((group.missed for group in smooth), default=(0.0, 0))
     if worst > Block.tolerance:
         warnings.warn(
-            f"an exact node update stopped at a relative residual of {worst:.1e}, above the "
-            f"tolerance {Block.tolerance:.0e}",
+            f"the exact update of {network.name(node)} stopped at a relative residual of "
+            f"{worst:.1e}, above the tolerance {Block.tolerance:.0e}",
             RuntimeWarning,
             stacklevel=3,
         )

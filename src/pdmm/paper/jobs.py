@@ -37,7 +37,8 @@ class Job:
     def label(self) -> str:
         """What a progress bar says."""
         p = self.parameters
-        return f"{p['experiment']}: {p['method']}, K = {p['settings']['local_steps']}"
+        K = p["settings"].get("local_steps")
+        return f"{p['experiment']}: {p['method']}" + (f", K = {K}" if K else "")
 
     @property
     def per_round(self) -> float:

@@ -118,14 +118,18 @@ class Functions(Problem):
         return self  # not a run: what the last one learnt is kept
 
     def check(self, x0: Floats, exact: bool) -> None:
+        for i in range(self.clients):
+            self.check_client(i, x0, exact)
+
+    def check_client(self, i: int, x0: Floats, exact: bool) -> None:
+        """Try out one client's functions at the start."""
         if exact and "prox" in self.functions:  # then f_i may be infinite at x0, and have no slope
             return
-        for i in range(self.clients):
-            value = self.value(i, x0)
-            if not np.isfinite(value):
-                raise ClientError(f"value[{i}] (client {i}) is {value} at the start x0")
-            if not np.isfinite(self.gradient(i, x0)).all():
-                raise ClientError(f"gradient[{i}] (client {i}) is not finite at the start x0")
+        value = self.value(i, x0)
+        if not np.isfinite(value):
+            raise ClientError(f"value[{i}] (client {i}) is {value} at the start x0")
+        if not np.isfinite(self.gradient(i, x0)).all():
+            raise ClientError(f"gradient[{i}] (client {i}) is not finite at the start x0")
 
     def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
         """Estimates of L and mu from the gradients of the last run, None if there were none.

@@ -17,6 +17,9 @@ COLOURS = {
     "AGPDMM": "#0072b2",
     "PDMM": "#d55e00",
     "FedSplit": "#d55e00",
+    "asynchronous PDMM": "#cc79a7",
+    "ADMM": "#0072b2",
+    "gossip": "#777777",
     "auto": "#111111",
 }
 

@@ -37,6 +37,7 @@ def grid(
     stem: Path,
     floor: float | None = None,
     top: float | None = None,
+    panel_size: tuple[float, float] = (2.1, 1.9),
 ) -> list[Path]:
     """Draw panels row by row with one legend below, and write them as PNG and SVG.
 
@@ -48,6 +49,7 @@ def grid(
         stem: path of the files, without suffix.
         floor: lowest value to show, where curves end in rounding noise.
         top: highest value to show, where curves of less than a decade begin above all else.
+        panel_size: width and height of a panel, in inches.
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     plt.rcParams["svg.hashsalt"] = "pdmm"  # the same figure is the same file
@@ -55,7 +57,7 @@ def grid(
     figure, axes = plt.subplots(
         len(rows),
         columns,
-        figsize=(1.2 + 2.1 * columns, 0.9 + 1.9 * len(rows)),
+        figsize=(1.2 + panel_size[0] * columns, 0.9 + panel_size[1] * len(rows)),
         sharex=True if isinstance(across, str) else "row",
         sharey="row",
         squeeze=False,
@@ -103,5 +105,9 @@ def _legend(figure: Figure, axes: Iterable[Any]) -> None:
         handles, names = axis.get_legend_handles_labels()
         entries.update(zip(names, handles, strict=True))
     figure.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=5, frameon=False
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=3 if len(entries) == 6 else 5,  # no row of one
+        frameon=False,
     )
