@@ -1822,3 +1822,26 @@ def test_representations() -> None:
         pdmm.Network(nx.cycle_graph(12), pdmm.Quadratic(1.0, np.ones((12, 1))))
     )
     assert "Quadratic(12 clients, dimension 1" in repr(pdmm.Quadratic(1.0, np.ones((12, 1))))
+
+
+@pytest.mark.parametrize("relaxation", [1.0, 0.5])
+def test_without_losses_a_broadcast_of_x_is_enough(relaxation: float) -> None:
+    """Every node sends x_i alone, and mirrors what its neighbours hold of it."""
+    rng = np.random.default_rng(4)
+    graph = nx.gnp_random_graph(12, 0.4, seed=5)
+    assert nx.is_connected(graph)
+    a, rho = rng.standard_normal((12, 2)), 0.6
+    network = pdmm.Network(graph, pdmm.Quadratic(1.0, a))
+    # held[i][j] is z_{j|i}, which i uses; mirror[i][j] is i's copy of z_{i|j}, which j uses.
+    held = {i: {j: np.zeros(2) for j in graph[i]} for i in graph}
+    mirror = {i: {j: np.zeros(2) for j in graph[i]} for i in graph}
+    for _ in range(30):
+        heard = {i: (a[i] + rho * sum(held[i].values())) / (1 + rho * len(held[i])) for i in graph}
+        for i in graph:
+            for j in graph[i]:
+                mine, theirs = held[i][j].copy(), mirror[i][j].copy()
+                # j sent only x_j; it made the message from z_{i|j}, of which i has a copy
+                held[i][j] = mine + relaxation * (2 * heard[j] - theirs - mine)
+                mirror[i][j] = theirs + relaxation * (2 * heard[i] - mine - theirs)
+    result = pdmm.solve_network(network, rho, 30, relaxation=relaxation)
+    np.testing.assert_allclose(np.asarray(result.x), [heard[i] for i in graph], atol=1e-13)

@@ -156,6 +156,33 @@ def test_quick_theorem1_holds_and_says_how_loose(tmp_path: Path) -> None:
         assert measured <= bound * (1 + 1e-9) + 1e-13
 
 
+def test_quick_network_compares_transmissions(tmp_path: Path) -> None:
+    written = reproduce("network", tmp_path, quick=True, advance=silent)
+    assert [path.name for path in written] == [
+        "network.png",
+        "network.svg",
+        "network_nodes.png",
+        "network_nodes.svg",
+        "network.csv",
+        "report.md",
+        "report.html",
+    ]
+    lines = (tmp_path / "report.md").read_text().splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][2:]
+    sent = {row[0]: row[1:3] for row in cells}
+    count = {name: int(row[0].replace(",", "")) for name, row in sent.items()}
+    assert count["asynchronous PDMM"] < count["PDMM"] < count["ADMM"]
+    assert count["PDMM, broadcast"] < count["PDMM"] / 5
+    assert count["PDMM, rho = auto"] < 1.5 * count["PDMM"]
+    assert sent["gossip"][1] == "never"
+    for name in ("PDMM", "asynchronous PDMM", "ADMM"):
+        assert count[name] < int(sent[name][1].replace(",", ""))
+    rows = list(csv.DictReader((tmp_path / "network.csv").read_text().splitlines()))
+    last = {(row["method"], row["loss"], row["seed"]): float(row["error"]) for row in rows}
+    for (method, loss, _), error in last.items():
+        assert error > 1e-4 if (method, loss) == ("gossip", "0.2") else error < 1e-10
+
+
 def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pdmm.cli", "reproduce", "fig1", "--quick", "--out"]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)

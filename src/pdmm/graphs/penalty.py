@@ -59,9 +59,10 @@ def choose_rho(network: Network, groups: list[Group]) -> tuple[float, tuple[str,
     step = grid[1] - grid[0]
     found = minimize_scalar(slowest_rate, bounds=(best - step, best + step), method="bounded")
     rho = float(math.exp(found.x))
+    near = f"{theta:.4g}" if theta < 0.9995 else f"1 - {1 - theta:.2g}"
     return rho, (
         f"rho {rho:.3g}: curvature {low:.3g} .. {high:.3g} a neighbour, slowest eigenvalue of "
-        f"the graph {theta:.4g}",
+        f"the graph {near}",
     )
 
 
@@ -168,25 +169,20 @@ def _known_modes(network: Network, degree: Vector) -> list[tuple[npt.NDArray[np.
     """Eigenvectors of the eigenvalues 1 and -1, per component, as (labels, entries)."""
     labels = network.components
     size = np.sqrt(np.bincount(labels, degree))
-    modes = [(labels, np.sqrt(degree) / size[labels])]
-    colours = _two_colours(network)
-    if colours is not None:
-        modes.append((labels, modes[0][1] * colours))
-    return modes
+    mode = np.sqrt(degree) / size[labels]
+    return [(labels, mode), (labels, mode * _two_colours(network))]
 
 
-def _two_colours(network: Network) -> Vector | None:
-    """+1 and -1 such that neighbours differ, if the whole graph allows it."""
-    n = len(network.nodes)
-    u, v = network.incidence.holder, network.incidence.sender
-    graph = sparse.csr_array((np.ones(len(u), np.int8), (u, v)), shape=(n, n))
-    sign = np.ones(n)
-    for part in range(int(network.components.max()) + 1):
-        root = int((network.components == part).argmax())
-        order, before = sparse.csgraph.breadth_first_order(graph, root, directed=False)
-        for node in order[1:]:
-            sign[node] = -sign[before[node]]
-    return sign if (sign[u] != sign[v]).all() else None
+def _two_colours(network: Network) -> Vector:
+    """+1 and -1 such that neighbours differ, 0 in components that do not allow it.
+
+    Every node is taken twice, and an edge of i and j links one i with the other j: a component
+    falls apart in two if and only if it has two colours.
+    """
+    n, u, v = len(network.nodes), network.incidence.holder, network.incidence.sender
+    twice = sparse.coo_array((np.ones(len(u), np.int8), (u, v + n)), shape=(2 * n, 2 * n))
+    labels = sparse.csgraph.connected_components(twice, directed=False)[1]
+    return np.asarray(np.sign(labels[n:] - labels[:n]), dtype=np.float64)
 
 
 def _slowest_constrained(edges: Constrained, network: Network) -> tuple[float, Vector]:

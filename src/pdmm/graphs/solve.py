@@ -140,11 +140,13 @@ def solve_network(
         setup_seconds = perf_counter() - begun
         recorder.begun = perf_counter()
         reason, diverged, done = f"all {iterations} iterations done", False, 0
+        working = 0
         far = TOO_LARGE * max(1.0, float(np.linalg.norm(start)))
         try:
             recorder.record(0, run.x, 0, 0)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 for k in range(1, iterations + 1):
+                    working = k
                     if sequences is None:
                         run.synchronous()
                     else:
@@ -163,7 +165,7 @@ def solve_network(
                         break
             history = recorder.history()
         except ClientError as error:
-            error.add_note(f"after {done} iterations")
+            error.add_note(f"in iteration {working}" if working else "at the start")
             error.history = recorder.history()
             raise
         dual = run.dual

@@ -35,6 +35,7 @@ def about_network(runs: Runs, out: Path, quick: bool) -> Section:
     seeds = sorted({seed for _, _, seed in by})
     edges = setting.graph.number_of_edges()
     end = _gossip_end(by, seeds)
+    tried = max(job.parameters["settings"]["tried"] for job, _ in runs)
     heard = _count(_median(by, "PDMM", 0.0, seeds, "activations"))
     return Section(
         "A sensor network without a server",
@@ -43,9 +44,9 @@ def about_network(runs: Runs, out: Path, quick: bool) -> Section:
             f"{network.NEIGHBOURS} neighbours (the one in the figures has {edges} links), find "
             "the mean of their readings. All methods start at the readings. A transmission is a "
             "message from one node to one neighbour; rho of PDMM and ADMM is the best of "
-            f"{len(network.RHOS)} from {network.RHOS[0]:g} to {network.RHOS[-1]:.3g}, for each "
-            "network anew. The table has medians over "
-            f"{len(seeds)} networks, until the error is {ACCURACY:g} of the first.",
+            f"{tried} from {network.RHOS[0]:g} to {network.RHOS[1]:g}, for each "
+            f"network anew. The table has medians over {len(seeds)} such networks, until the "
+            f"error is {ACCURACY:g} of the first.",
             "Where every message is heard by all neighbours and none is lost, a node need only "
             "broadcast x_i: a neighbour j knows z_{j|i}, which it made itself, and so what i would "
             f"have sent it. Then PDMM needs {heard} transmissions, one a node and iteration.",
