@@ -861,6 +861,10 @@ def test_a_user_s_functions(known_prox: bool, schedule: Any, constrained: bool) 
         given = {(0, 1): rng.standard_normal((2, d)), (1, 0): rng.standard_normal((2, d))}
     twin = Graph(list(graph), [tuple(e) for e in graph.edges], dict(enumerate(functions)), given)
     case = Case(pdmm.Network(graph, problem, given or None), twin)
+    if constrained and known_prox:  # a prox is for multiples of the identity
+        with pytest.raises(ValueError, match=r"node 0 has a function with a prox.* B matrices"):
+            pdmm.solve_network(case.network, 0.8)
+        return
     follower, turns = Pdmm(twin, 0.8), sequences(case, None, 0)
     step = (
         follower.synchronous
@@ -1301,7 +1305,11 @@ def test_not_a_network() -> None:
         (-0.5, [1.0], "not convex"),
         (np.stack([np.eye(2), -np.eye(2)]), np.ones((2, 2)), r"H\[1\] \(client 1\)"),
         (np.stack([np.eye(2), [[1.0, 0.5], [0.0, 1.0]]]), np.ones((2, 2)), r"H\[1\]"),
-        (np.ones((3, 3)), [1.0, 1.0], "H must be a number or have shape"),
+        (
+            np.ones((3, 3)),
+            [1.0, 1.0],
+            "H must be a number, a diagonal or a matrix",
+        ),
         (np.nan, [1.0], "H"),
         (1.0, [np.nan], "c has nan"),
         (1.0, [], "c is empty"),
@@ -1845,3 +1853,83 @@ def test_without_losses_a_broadcast_of_x_is_enough(relaxation: float) -> None:
                 mirror[i][j] = theirs + relaxation * (2 * heard[i] - mine - theirs)
     result = pdmm.solve_network(network, rho, 30, relaxation=relaxation)
     np.testing.assert_allclose(np.asarray(result.x), [heard[i] for i in graph], atol=1e-13)
+
+
+def test_a_prox_decides_wherever_its_node_allows_it() -> None:
+    """An interval by its prox: the gradient, 0, knows nothing of it."""
+
+    def interval() -> pdmm.Functions:
+        return pdmm.Functions(
+            [lambda x: 0.0 if ((x >= 1) & (x <= 2)).all() else np.inf],
+            [lambda x: 0 * x],
+            2,
+            prox=[lambda v, t: np.clip(v, 1, 2)],
+        )
+
+    B = np.diag([1.0, 2.0])
+    others = [pdmm.Quadratic(1.0, [0.0, 0.0]), pdmm.Quadratic(1.0, [0.0, 5.0])]
+    free = pdmm.Network(nx.path_graph(3), [interval(), *others], {(1, 2): (B, B)})
+    result = pdmm.solve_network(free, iterations=400, relaxation=0.9)
+    np.testing.assert_allclose(np.asarray(result.x), np.tile([1.0, 2.0], (3, 1)), atol=1e-6)
+    assert "error" not in result.history  # the optimum is not where the gradients vanish
+    held = pdmm.Network(nx.path_graph(3), [interval(), *others], {(0, 1): (B, B)})
+    with pytest.raises(ValueError, match="node 0 has a function with a prox"):
+        pdmm.solve_network(held)
+    alone = nx.empty_graph(1)
+    result = pdmm.solve_network(pdmm.Network(alone, [interval()]), iterations=5)
+    np.testing.assert_array_equal(result.x[0], [1.0, 1.0])
+
+
+def test_matrices_are_copied_and_judged_node_by_node() -> None:
+    B = np.eye(1)
+    network = pdmm.Network(
+        nx.path_graph(2), pdmm.Quadratic(1.0, np.array([[1.0], [2.0]])), {(0, 1): B, (1, 0): B}
+    )
+    B[:] = 5
+    assert float(pdmm.solve_network(network, iterations=60).x[0][0]) == pytest.approx(1.5)
+    c = np.random.default_rng(0).normal(size=(4, 2))
+    B, eye = np.array([[1.0, 1.0], [0.0, 1.0]]), np.eye(2)
+    given = {(0, 1): (B, B), (1, 2): (eye, eye), (2, 3): (1e8 * eye, 1e8 * eye)}
+    network = pdmm.Network(nx.path_graph(4), pdmm.Quadratic(1.0, c), given)
+    first = pdmm.solve_network(network, rho=1.0, iterations=1).x[0]
+    np.testing.assert_allclose(first, np.linalg.solve(eye + B.T @ B, c[0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-13), (np.float32, 1e-5)])
+@pytest.mark.parametrize("rho", [1.0, 1e-3, 1e-6, 1e-9])
+def test_one_row_a_node_is_exact_whatever_rho(rho: float, dtype: Any, close: float) -> None:
+    rng = np.random.default_rng(3)
+    A, b = 10 * rng.standard_normal((6, 1, 5)), rng.standard_normal((6, 1))
+    problem = pdmm.LeastSquares(A.astype(dtype), b.astype(dtype))
+    x0 = rng.standard_normal(5)
+    network = pdmm.Network(nx.cycle_graph(6), problem)
+    x = np.asarray(pdmm.solve_network(network, rho, 1, x0=x0, optimum=False).x)
+    for i in range(6):
+        along = A[i, 0] @ A[i, 0]
+        exact = x0 + A[i, 0] * (b[i, 0] - A[i, 0] @ x0) / (along + 2 * rho)
+        np.testing.assert_allclose(x[i], exact, atol=close * np.abs(exact).max())
+
+
+def test_a_flat_sum_has_no_optimum_to_measure_from() -> None:
+    flat = pdmm.Functions(
+        [lambda x: 0.5 * (x[0] - 1) ** 2], [lambda x: np.array([x[0] - 1, 0.0])], 2
+    )
+    network = pdmm.Network(nx.path_graph(2), [flat, pdmm.Zero(2)])
+    result = pdmm.solve_network(network, iterations=50, relaxation=0.9, x0=[0.0, 7.0])
+    assert result.optimum is None
+    with pytest.raises(KeyError, match="optimum is not known"):
+        result.history["error"]
+
+
+def test_one_matrix_or_diagonals_is_asked_for() -> None:
+    H = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(ValueError, match="may be one matrix or 3 diagonals"):
+        pdmm.Quadratic(H, np.eye(3))
+
+
+def test_what_circles_is_told_whatever_its_kind() -> None:
+    lines = [pdmm.Quadratic(0.0, [1.0]), pdmm.Quadratic(0.0, [-1.0])]
+    network = pdmm.Network(nx.path_graph(2), lines)
+    assert "try relaxation=0.9" in pdmm.solve_network(network, iterations=200).reason
+    path = pdmm.Network(nx.path_graph(40), pdmm.Absolute(np.arange(40.0)[:, None]))
+    assert pdmm.solve_network(path, iterations=2).reason == "all 2 iterations done"

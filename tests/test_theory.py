@@ -14,6 +14,7 @@ import pdmm
 import twins
 from pdmm.engines.local import Local
 from pdmm.methods import Method
+from pdmm.methods.scaffold import Upload
 from pdmm.threads import Threads
 from twins import Vector
 
@@ -382,6 +383,6 @@ def test_scaffolds_variate_stays_the_mean_when_clients_are_absent() -> None:
             upload, draft = method.client(message, memories[i], problem.client(i), 3)
             memories[i] = method.accept(memories[i], draft, upload)
             uploads.append(upload.dx)
-        mean = type(upload)(dx=np.mean(uploads, axis=0))
+        mean = Upload(dx=np.mean(uploads, axis=0))
         server = method.server(server, mean, 2 / 5, prox)
         np.testing.assert_allclose(server.c, np.mean([m.c for m in memories], axis=0), atol=1e-12)

@@ -3,6 +3,7 @@
 from pdmm import theory
 from pdmm.checks import ClientError
 from pdmm.graphs import Network, NetworkResult, solve_network
+from pdmm.links import Bursts, OnOff
 from pdmm.methods import (
     AGPDMM,
     GPDMM,
@@ -18,6 +19,7 @@ from pdmm.problems import (
     Absolute,
     Constants,
     Functions,
+    Lazy,
     LeastSquares,
     Problem,
     Quadratic,
@@ -26,7 +28,7 @@ from pdmm.problems import (
 )
 from pdmm.regularisers import L1, Box, Regulariser, SquaredL2
 from pdmm.result import History, Result, Traffic
-from pdmm.solve import solve
+from pdmm.solve import resume, solve
 
 __version__ = "0.1.0"
 
@@ -37,6 +39,7 @@ __all__ = [
     "PDMM",
     "Absolute",
     "Box",
+    "Bursts",
     "ClientError",
     "Constants",
     "FedAvg",
@@ -45,10 +48,12 @@ __all__ = [
     "GradientDescent",
     "History",
     "InexactFedSplit",
+    "Lazy",
     "LeastSquares",
     "Method",
     "Network",
     "NetworkResult",
+    "OnOff",
     "Problem",
     "Quadratic",
     "Regulariser",
@@ -58,6 +63,7 @@ __all__ = [
     "SquaredL2",
     "Traffic",
     "Zero",
+    "resume",
     "solve",
     "solve_network",
     "theory",

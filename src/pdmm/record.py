@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.engines.local import Sent
 from pdmm.problems.base import Floats, Tally, Total
 from pdmm.regularisers import Regulariser, SquaredL2
 from pdmm.result import History, Traffic
@@ -24,6 +25,7 @@ class Objective:
     ) -> None:
         self.total, self.h = total, regulariser
         self.calls = total.calls
+        self.known = total.known
         self.x_star: npt.NDArray[np.float64] | None = None
         self.f_star: float | None = None
         self.slope: npt.NDArray[np.float64] | None = None
@@ -71,19 +73,20 @@ class Recorder:
         self,
         objective: Objective,
         traffic: Traffic,
-        scalars: tuple[int, int],
         clients: int,
         exact: bool,
     ) -> None:
-        self.objective, self.traffic, self.scalars = objective, traffic, scalars
+        self.objective, self.traffic = objective, traffic
         self.clients = clients
+        self.sent = Sent(0, 0, 0, 0, 0, 0)
         self.columns: dict[str, list[Any]] = {}
         self.done, self.checks = Tally(), 0
         self.exact_error = 0.0 if exact else None
         self.start = perf_counter()
 
-    def add(self, tally: Tally) -> None:
-        """Count what a round asked of the clients."""
+    def add(self, tally: Tally, sent: Sent) -> None:
+        """Count what a round asked of the clients, and what it sent."""
+        self.sent = Sent(*(a + b for a, b in zip(self.sent, sent, strict=True)))
         self.done.gradients += tally.gradients
         self.done.values += tally.values
         self.done.exact += tally.exact
@@ -100,21 +103,24 @@ class Recorder:
         with np.errstate(over="ignore", invalid="ignore"):
             value, gap = self.objective(x)
         self.done.values += self.objective.calls * self.clients
-        t, sent = self.traffic, r * self.clients
+        t, sent = self.traffic, self.sent
         extra = self.checks * self.clients
-        row: dict[str, Any] = {"round": r, "objective": value}
+        row: dict[str, Any] = {"round": r}
+        if self.objective.known:
+            row["objective"] = value
         if gap is not None:
             row["gap"] = gap
-        for prefix, down, up in (("", t.down, t.up), ("paper_", t.paper_down, t.paper_up)):
-            row |= {
-                f"{prefix}bytes_up": sent * up * t.bytes_per_vector,
-                f"{prefix}bytes_down": sent * down * t.bytes_per_vector,
-                f"{prefix}vectors_up": sent * up,
-                f"{prefix}vectors_down": sent * down,
-            }
-        row["vectors_up"] += extra
-        row["bytes_up"] += extra * t.bytes_per_vector + 8 * sent * self.scalars[1]
-        row["bytes_down"] += 8 * sent * self.scalars[0]
+        vector = t.bytes_per_vector
+        row |= {
+            "bytes_up": sent.bytes_up + extra * vector,
+            "bytes_down": sent.bytes_down,
+            "vectors_up": sent.vectors_up + extra,
+            "vectors_down": sent.vectors_down,
+            "paper_bytes_up": sent.uploads * t.paper_up * vector,
+            "paper_bytes_down": sent.contacts * t.paper_down * vector,
+            "paper_vectors_up": sent.uploads * t.paper_up,
+            "paper_vectors_down": sent.contacts * t.paper_down,
+        }
         row |= {
             "gradient_calls": self.done.gradients / self.clients,
             "value_calls": self.done.values / self.clients,

@@ -34,6 +34,8 @@ class History(dict[str, npt.NDArray[Any]]):
                 "the history has no 'gap', because the optimum is not known: "
                 "give solve(optimum=...) the minimal value of F, or a minimiser x*"
             )
+        if name == "objective":
+            raise KeyError("the history has no 'objective': give pdmm.Lazy an evaluate=")
         raise KeyError(f"the history has no {name!r}, only {', '.join(self)}")
 
     def rounds_to(self, gap: float) -> int | None:
@@ -78,7 +80,9 @@ class Result:
     """mu of the clients and of F, where a choice needed it."""
 
     def __repr__(self) -> str:
-        final = f"objective {self.history['objective'][-1]:.6g}"
+        final = f"{self.rounds} rounds"
+        if "objective" in self.history:
+            final = f"objective {self.history['objective'][-1]:.6g}"
         if "gap" in self.history:
             final += f", gap {self.history['gap'][-1]:.3g}"
         return f"Result({type(self.method).__name__}, {self.reason}; {final})"

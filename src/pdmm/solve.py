@@ -1,30 +1,23 @@
-"""``pdmm.solve``: a problem, a method, and a number of rounds."""
+"""``pdmm.solve``: a problem, a method, a number of rounds; ``pdmm.resume``: the rest of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from time import perf_counter
-from typing import Any
-
-import numpy as np
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
 from pdmm.arguments import check, known_optimum
-from pdmm.checks import ClientError, client_weights, positive, whole
-from pdmm.engines.local import Local, Outcome
-from pdmm.methods.adaptive import Adaptive
+from pdmm.checkpoint import Saver, read
+from pdmm.checks import client_weights, one_of, positive, whole
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Problem, SumOfBlocks
-from pdmm.reasons import advice, certified, grows, warn, what_is_known, why_diverged
-from pdmm.record import Objective, Recorder
+from pdmm.problems.base import Floats, Problem
+from pdmm.quantise import MOST_BITS
 from pdmm.regularisers import Regulariser
 from pdmm.report.progress import progress_bar
-from pdmm.result import Result, Traffic
-from pdmm.theory.certificate import Certificate, Certifier, proven_convexity
-from pdmm.theory.choice import choose
+from pdmm.result import Result
+from pdmm.run import Run, Settings
 from pdmm.threads import Threads
 
-TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
 AUTO_ROUNDS = 400  # where the method is chosen too, and so the tolerance
-AUTO_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 
 def solve(
@@ -43,6 +36,14 @@ def solve(
     callback: Callable[[int, Floats], bool | None] | None = None,
     progress: bool = False,
     threads: int | None = None,
+    participation: Any = 1.0,
+    availability: Any = None,
+    loss: Any = 0.0,
+    bits: int | None = None,
+    local_steps: Any = None,
+    state: Literal["clients", "server"] = "clients",
+    checkpoint: str | Path | None = None,
+    every: int = 10,
 ) -> Result:
     """Minimise F(x) = sum_i w_i f_i(x) + h(x) with a federated method.
 
@@ -73,6 +74,23 @@ def solve(
         progress: show a progress bar on the terminal (needs ``rich``).
         threads: how many threads work on blocks of clients; all cores if not given. The
             result does not depend on it.
+        participation: which clients take part in a round: a fraction p (exactly max(1, round(p
+            m)) of them, drawn without replacement), a count, a list with one of these (or a
+            list of clients) for every round, repeated, or a callable of the round.
+        availability: which clients are there to take part: a probability for each,
+            ``pdmm.OnOff(leave, come)``, or a table of true and false (rounds, clients).
+        loss: the probability that a message is lost, or ``pdmm.Bursts(start, end)``; for
+            downloads, uploads and acknowledgements on their own. A client that hears
+            nothing sits out; an upload that is lost changes nothing.
+        bits: 2 to 16: uploads and broadcasts are sent as differences, rounded to so many bits
+            a number. More are taken while uploads stop getting smaller.
+        local_steps: a number for every client, or a callable of round and client, instead of
+            the method's (from which rho is made, all the same).
+        state: where the clients' memories live: "clients", or "server", which ships them with
+            its messages. The iterates are the same.
+        checkpoint: a file to keep the run in, for :func:`pdmm.resume`; it must not exist. The
+            history grows in a second file beside it (needs ``safetensors``).
+        every: write the checkpoint after every so many rounds, and at the end.
 
     Returns:
         A :class:`pdmm.Result`. Its ``history`` has a row for the start and for every
@@ -101,168 +119,140 @@ def solve(
         >>> bool(result.history["gap"][-1] < 1e-20)
         True
     """
-    begun = perf_counter()
-    start = check(problem, method, x0, regulariser)
-    if rounds is None:
-        rounds = 100 if method is not None else AUTO_ROUNDS
-    rounds = whole("rounds", rounds, at_least=1)
-    seed = whole("seed", seed, at_least=0)
-    record_every = whole("record_every", record_every, at_least=1)
-    check_every = whole("check_every", check_every, at_least=1)
-    if tolerance is not None:
-        tolerance = positive("tolerance", tolerance)
-    w = client_weights(weights, problem.clients)
-    known = known_optimum(optimum, problem.dimension)
-    pool = Threads(1 if threads is None and not problem.parallel else threads)
+    settings = _checked(
+        problem,
+        method=method,
+        rounds=rounds,
+        x0=x0,
+        weights=weights,
+        regulariser=regulariser,
+        tolerance=tolerance,
+        check_every=check_every,
+        optimum=optimum,
+        seed=seed,
+        record_every=record_every,
+        participation=participation,
+        availability=availability,
+        loss=loss,
+        bits=bits,
+        local_steps=local_steps,
+        state=state,
+    )
+    _check_callback(callback)
+    saver = None if checkpoint is None else Saver(checkpoint, whole("every", every, at_least=1))
+    with Threads(_threads(problem, threads)) as pool:
+        run = Run(problem, settings, pool)
+        run.begin()
+        if saver is not None:
+            saver.begin(problem, settings, run)
+        return _finish(run, callback, progress, saver)
+
+
+def resume(
+    path: str | Path,
+    problem: Problem,
+    *,
+    rounds: int | None = None,
+    method: Method | None = None,
+    participation: Any = None,
+    local_steps: Any = None,
+    callback: Callable[[int, Floats], bool | None] | None = None,
+    progress: bool = False,
+    threads: int | None = None,
+    every: int | None = None,
+) -> Result:
+    """Go on with a run from its checkpoint, as if it had never stopped.
+
+    Everything is in the file but the problem, and what is code: a method of your own, and
+    callables. A run that had finished returns its result.
+
+    Args:
+        path: what ``solve(checkpoint=...)`` was given.
+        problem: the same as then.
+        rounds: more (or fewer) rounds than were asked for then; they must not be behind.
+        method: a method of your own, with the same parameters as then.
+        participation: if it was a callable.
+        local_steps: if they were a callable.
+        callback: see :func:`pdmm.solve`.
+        progress: show a progress bar.
+        threads: see :func:`pdmm.solve`.
+        every: checkpoint every so many rounds; as before if not given.
+
+    Returns:
+        The same as the uninterrupted run would have, but for the seconds in its history.
+
+    Example:
+        >>> import pathlib, tempfile, pdmm
+        >>> problem = pdmm.LeastSquares.random(clients=5, samples=60, features=8, seed=0)
+        >>> method = pdmm.AGPDMM(step_size=0.01, local_steps=5)
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.safetensors"
+        >>> stopped = pdmm.solve(
+        ...     problem, method, rounds=50, participation=0.6, checkpoint=path,
+        ...     callback=lambda r, x: r == 20,
+        ... )
+        >>> resumed = pdmm.resume(path, problem)
+        >>> whole = pdmm.solve(problem, method, rounds=50, participation=0.6)
+        >>> bool((resumed.x == whole.x).all())
+        True
+    """
+    _check_callback(callback)
+    saved = read(path, problem, method, participation, local_steps)
+    settings = saved.settings
+    if rounds is not None:
+        settings = replace(settings, rounds=whole("rounds", rounds, at_least=1))
+        if settings.rounds < saved.done:
+            raise ValueError(f"rounds is {rounds}, but {saved.done} are done")
+    saver = Saver(path, saved.every if every is None else whole("every", every, at_least=1))
+    with Threads(_threads(problem, threads)) as pool:
+        run = Run(problem, settings, pool)
+        saved.restore(run)
+        saver.go_on(problem, settings, saved)
+        return _finish(run, callback, progress, saver)
+
+
+def _finish(
+    run: Run,
+    callback: Callable[[int, Floats], bool | None] | None,
+    progress: bool,
+    saver: Saver | None,
+) -> Result:
+    """The rounds that are left."""
+    name, left = type(run.choice.method).__name__, run.settings.rounds - run.done
+    with progress_bar(name, left, show=progress) as advance:
+        while not run.finished and run.done < run.settings.rounds:
+            run.step(callback)
+            advance(1)
+            if saver is not None:
+                saver.after(run)
+    return run.result()
+
+
+def _threads(problem: Problem, threads: int | None) -> int | None:
+    return 1 if threads is None and not problem.parallel else threads
+
+
+def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable as callback(round, x), got {callback!r}")
-    if method is not None:
-        problem.check(start, method.exact)
-    choice = choose(problem, method, w)
-    running = choice.running
-    if method is None:
-        problem.check(start, running.exact)
-
-    def prox(v: Floats, t: float) -> Floats:
-        return v if regulariser is None else regulariser.prox(v, t / weight)
-
-    weight = float(w.sum())
-    with pool, progress_bar(type(choice.method).__name__, rounds, show=progress) as advance:
-        engine = Local(problem, running, start, w, rounds, pool)
-        blocks = SumOfBlocks(problem, problem.evaluator(engine.source), w, pool)
-        total = None if optimum is False else problem.total(w, pool)
-        objective = Objective(total or blocks, regulariser, known)
-        server = running.server_start(start, prox)
-        message = running.broadcast(server)
-        x = message.x.astype(problem.dtype)
-        traffic = _traffic(running, problem)
-        certify = Certifier(
-            total,
-            blocks,
-            regulariser,
-            lambda: proven_convexity(problem, w, total),
-            precision=float(np.finfo(problem.dtype).eps),
-            bytes_up=problem.clients * traffic.bytes_per_vector,
-        )
-        recorder = Recorder(objective, traffic, running.scalars, problem.clients, running.exact)
-        setup_seconds = perf_counter() - begun
-        target, certificate = -1.0, None
-        if tolerance is None and method is None:
-            certificate = certify(x, 0)
-            tolerance = AUTO_TOLERANCE[problem.dtype] ** (0.5 if certificate.gap is None else 1.0)
-        if tolerance is not None:
-            certificate = certificate or certify(x, 0)
-            recorder.checked()
-            target = tolerance * certificate.size  # never reached if that is NaN
-        recorder.record(0, x, running.telemetry(server))
-        far = max(1.0, float(np.linalg.norm(start)))
-        reason, diverged, done, worst = f"all {rounds} rounds done", False, 0, 0.0
-        last: _Round | None = None
-        proven = False
-        if certificate is not None and certificate.size <= certificate.rounding:
-            reason, rounds = "the start is optimal, to rounding", 0
-        for r in range(1, rounds + 1):
-            try:
-                outcome = engine.round(message)
-            except Exception as error:
-                error.add_note(f"in round {r} of {type(choice.method).__name__}")
-                if isinstance(error, ClientError):
-                    error.history = recorder.history()
-                raise
-            with np.errstate(over="ignore", invalid="ignore"):
-                last = _Round(running, server, outcome, weight)
-                server = running.server(server, outcome.mean, outcome.share, prox)
-                message = running.broadcast(server)
-                size = float(np.linalg.norm(message.x))
-            recorder.add(outcome.tally)
-            worst = max(worst, outcome.tally.missed)
-            done = r
-            if outcome.bad_client is not None or not size < TOO_LARGE * far:
-                diverged = True
-                reason = why_diverged(r, size, outcome.bad_client, choice.method, problem)
-                break
-            x = message.x.astype(problem.dtype)
-            if choice.estimated_step:
-                choice = choice.smaller_steps(_steepest(problem))
-                running = engine.method = choice.running
-            answer: Any = callback(r, x.copy()) if callback is not None else None
-            stop = np.ndim(answer) == 0 and bool(answer)
-            certificate = None
-            if tolerance is not None and (r % check_every == 0 or r == rounds or stop):
-                certificate = last.certificate(certify, x, r)
-                recorder.checked()
-            proven = certificate is not None and (
-                certificate.size <= max(target, certificate.rounding)
-            )
-            if r % record_every == 0 or r == rounds or stop or proven:
-                recorder.record(r, x, running.telemetry(server))
-            advance(1)
-            if stop:
-                reason = f"stopped by the callback after round {r}"
-                break
-            if proven and certificate is not None:
-                reason = certified(certificate, r, tolerance)
-                break
-        if certificate is None:
-            certificate = last.certificate(certify, x, done) if last else certify(x, done)
-    if tolerance is not None and done == rounds > 0 and not proven and not diverged:
-        reason += f", tolerance={tolerance:g} not reached: {what_is_known(certificate)}"
-    history = recorder.history()
-    if not diverged and grows(history["objective"]):
-        reason += ", but the objective grew: " + advice(choice.method, problem)
-    warn(problem, choice.method, worst)
-    return Result(
-        x=x,
-        history=history,
-        reason=reason,
-        diverged=diverged,
-        rounds=done,
-        method=running.settled_method(server) if isinstance(running, Adaptive) else running,
-        traffic=traffic,
-        optimum=objective.f_star,
-        setup_seconds=setup_seconds,
-        seed=seed,
-        certificate=certificate,
-        scalars=running.scalars,
-        choices=choice.why,
-        smoothness=choice.smoothness,
-        strong_convexity=choice.strong_convexity,
-    )
 
 
-@dataclass(frozen=True)
-class _Round:
-    """What certificates say of the last round."""
-
-    method: Method
-    server: Any
-    outcome: Outcome
-    weight: float
-
-    def certificate(self, certify: Certifier, x: Floats, r: int) -> Certificate:
-        apart = self.outcome.disagreement
-        with np.errstate(over="ignore", invalid="ignore"):
-            duals = self.method.imbalance(self.server, self.outcome.mean)
-        return certify(
-            x,
-            r,
-            consensus=None if apart is None else float(np.sqrt(apart)),
-            dual_sum=None if duals is None else self.weight * float(np.linalg.norm(duals)),
-        )
-
-
-def _steepest(problem: Problem) -> float:
-    """The largest L that the run's secants have met."""
-    found = problem.secants()
-    return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
-
-
-def _traffic(method: Method, problem: Problem) -> Traffic:
-    down, up = method.paper_vectors
-    return Traffic(
-        down=method.vectors_down,
-        up=method.vectors_up,
-        paper_down=down,
-        paper_up=up,
-        bytes_per_vector=problem.dimension * problem.dtype.itemsize,
-    )
+def _checked(problem: Any, **given: Any) -> Settings:
+    """The arguments of ``solve``, refused or made what a run needs."""
+    method, rounds, bits = given["method"], given["rounds"], given["bits"]
+    start = check(problem, method, given["x0"], given["regulariser"])
+    if rounds is None:
+        rounds = 100 if method is not None else AUTO_ROUNDS
+    known_optimum(given["optimum"], problem.dimension)
+    one_of("state", given["state"], ("clients", "server"))
+    if bits is not None and not 2 <= whole("bits", bits, at_least=2) <= MOST_BITS:
+        raise ValueError(f"bits must be from 2 to {MOST_BITS}, got {bits!r}")
+    tolerance = given["tolerance"]
+    made = {
+        "rounds": whole("rounds", rounds, at_least=1),
+        "x0": start,
+        "weights": client_weights(given["weights"], problem.clients),
+        "tolerance": None if tolerance is None else positive("tolerance", tolerance),
+        **{name: whole(name, given[name], at_least=1) for name in ("check_every", "record_every")},
+        "seed": whole("seed", given["seed"], at_least=0),
+    }
+    return Settings(**{**given, **made})

@@ -13,6 +13,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import scipy.linalg  # noqa: F401 - with NumPy's, the BLAS libraries that are looked for below
 from threadpoolctl import ThreadpoolController
 
 from pdmm.checks import whole
@@ -32,13 +33,12 @@ class _OneBlasThread:
     def __init__(self) -> None:
         self.lock, self.users = Lock(), 0
         self.limit: Any = None
-        self.controller: ThreadpoolController | None = None
+        # Looking for libraries takes milliseconds, and NumPy's and SciPy's stay the same.
+        self.controller = ThreadpoolController()
 
     def __enter__(self) -> None:
         with self.lock:
             if self.users == 0:
-                # Looking for libraries takes milliseconds, and NumPy's and SciPy's stay the same.
-                self.controller = self.controller or ThreadpoolController()
                 self.limit = self.controller.limit(limits=1, user_api="blas")
             self.users += 1
 

@@ -10,6 +10,19 @@ from pdmm.problems.base import Floats, Problem, Tally
 from pdmm.threads import Threads
 
 
+class Sent(NamedTuple):
+    """What was sent in a round, by all and to all."""
+
+    contacts: int
+    """Messages down."""
+    uploads: int
+    """Messages up."""
+    vectors_down: int
+    vectors_up: int
+    bytes_down: int
+    bytes_up: int
+
+
 class Outcome(NamedTuple):
     """What the server learns from a round, and what the round cost."""
 
@@ -17,7 +30,9 @@ class Outcome(NamedTuple):
     share: float
     tally: Tally
     bad_client: int | None
-    disagreement: float | None = None  # weighted mean of ‖x_i - x_s‖²
+    disagreement: float | None  # weighted mean of ‖x_i - x_s‖²
+    sent: Sent
+    arrived: int  # uploads
 
 
 class Local:
@@ -63,7 +78,31 @@ class Local:
             ),
             bad_client=next((part[2] for part in parts if part[2] is not None), None),
             disagreement=None if parts[0][3] is None else sum(part[3] for part in parts) / weight,
+            sent=self._sent(delivered),
+            arrived=len(self.weights),
         )
+
+    def _sent(self, message: Any) -> Sent:
+        m, method = len(self.weights), self.method
+        vector = message[0].size * self.dtype.itemsize
+        down, up = method.scalars
+        return Sent(
+            contacts=m,
+            uploads=m,
+            vectors_down=m * method.vectors_down,
+            vectors_up=m * method.vectors_up,
+            bytes_down=m * (method.vectors_down * vector + 8 * down),
+            bytes_up=m * (method.vectors_up * vector + 8 * up),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """All that changes: the clients' memories, and where their mini-batches go on."""
+        return {"memory": list(self.memory), "cursor": self.cursor}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.memory = type(self.memory)(*state["memory"])
+        self.cursor = state["cursor"]
 
     def _work(self, message: Any, block: slice) -> tuple[Any, Tally, int | None, Any]:
         """One block's round: sums of uploads (float64), its tally, a bad client, disagreement."""

@@ -200,19 +200,20 @@ class Constrained(Edges):
         held = dimensions[incidence.holder]
         sizes = [int(d) if B is None else len(B) for B, d in zip(matrices, held, strict=True)]
         self.sizes = np.array(sizes[: self.count], dtype=np.intp)
-        both = np.concatenate([self.sizes, self.sizes])
+        self.both = both = np.concatenate([self.sizes, self.sizes])  # of every row
         self.first = np.cumsum(both) - both  # of a row's entries
         self.offset = np.cumsum(dimensions) - dimensions  # of a node's entries
         self.half = int(self.sizes.sum())
         self.shape, self.x_shape = (2 * self.half,), (int(dimensions.sum()),)
         entries, down, across = [], [], []
         for row, (B, d) in enumerate(zip(matrices, held, strict=True)):
-            block = sparse.coo_array(np.eye(d) if B is None else B)
-            entries.append(block.data)
-            down.append(block.coords[0] + self.first[row])
-            across.append(block.coords[1] + self.offset[incidence.holder[row]])
+            block = np.eye(d) if B is None else B
+            rows, columns = np.nonzero(block)
+            entries.append(block[rows, columns])
+            down.append(rows + self.first[row])
+            across.append(columns + self.offset[incidence.holder[row]])
         self.C = sparse.csr_array(
-            (_joined(entries), (_joined(down), _joined(across))),
+            (_stacked(entries), (_stacked(down), _stacked(across))),
             shape=(self.shape[0], self.x_shape[0]),
             dtype=dtype,
         )
@@ -227,29 +228,29 @@ class Constrained(Edges):
 
     def entries(self, rows: Indices) -> Indices:
         """Where the entries of some rows stand in an array of all."""
-        return ranges(self.first[rows], self.sizes[rows % self.count])
+        return ranges(self.first[rows], self.both[rows])
 
     def parts(self, nodes: Indices, cuts: Sequence[int]) -> Iterator[Part]:
         for a, b in pairwise([0, *cuts, len(nodes)]):
             yield ConstrainedPart(self, nodes[a:b])
 
     def entries_of(self, messages: Indices | None, flags: npt.NDArray[np.bool_]) -> Any:
-        sizes = np.concatenate([self.sizes, self.sizes])
-        return np.repeat(flags, sizes if messages is None else sizes[messages])
+        return np.repeat(flags, self.both if messages is None else self.both[messages])
 
     def stiffness(self, nodes: Indices, dimension: int) -> npt.NDArray[np.float64]:
         G = np.zeros((len(nodes), dimension, dimension))
-        for k, node in enumerate(nodes):
-            for row in self.incidence.of(np.array([node])):
+        for k, rows in enumerate(np.split(self.incidence.of(nodes), self._cuts(nodes))):
+            for row in rows:
                 B = self.matrices[row]
                 G[k] += np.eye(dimension) if B is None else B.T @ B
         diagonal = np.einsum("kii->ki", G)
-        off = np.abs(G - diagonal[:, :, None] * np.eye(dimension)).max(initial=0.0)
-        if off > 1e-14 * np.abs(G).max(initial=0.0):
+        if np.count_nonzero(G) > np.count_nonzero(diagonal):
             return G
         same = diagonal[:, :1]
-        equal = (np.abs(diagonal - same) <= 1e-14 * same).all()
-        return np.array(same if equal else diagonal)
+        return np.array(same if (diagonal == same).all() else diagonal)
+
+    def _cuts(self, nodes: Indices) -> Indices:
+        return np.asarray(np.cumsum(self.incidence.degree[nodes])[:-1])
 
 
 class ConstrainedPart(Part):
@@ -269,5 +270,5 @@ class ConstrainedPart(Part):
         return np.asarray(self.C.T @ z)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _stacked(parts: list[Any]) -> Any:
     return np.concatenate(parts) if parts else np.empty(0)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,15 @@ class Network:
             f"Network({len(self.nodes)} nodes, {self.incidence.count} edges, dimension {size}"
             f"{f', {parts} components' if parts > 1 else ''})"
         )
+
+    @cached_property
+    def offsets(self) -> Indices:
+        """Where each node's entries begin in an array of all."""
+        return np.asarray(np.cumsum(self.dimensions) - self.dimensions)
+
+    def entries(self, nodes: Indices, dimension: int) -> Indices:
+        """The entries of nodes of one dimension in an array of all, (nodes, dimension)."""
+        return np.asarray(self.offsets[nodes][:, None] + np.arange(dimension))
 
     @property
     def consensus(self) -> bool:
@@ -142,7 +152,7 @@ class Network:
                 ends = tuple(self.position.get(node) for node in key)
             if ends not in rows:
                 raise ValueError(f"constraints has the key {key!r}, which is not an edge (i, j)")
-            pair = isinstance(value, (tuple, list)) and len(value) == 2 and _is_pair(value)
+            pair = _is_pair(value)
             parts = [(ends, value[0]), (ends[::-1], value[1])] if pair else [(ends, value)]
             for (i, j), part in parts:
                 if rows[i, j] in given:
@@ -156,10 +166,14 @@ class Network:
     def _matrix(self, i: int, j: int, value: Any) -> Floats:
         d = int(self.dimensions[i])
         name = f"constraints[{self.nodes[i]!r}, {self.nodes[j]!r}]"
+        if sparse.issparse(value):
+            value = value.toarray()
         if np.ndim(value) == 0:
             value = floats(name, value, 0) * np.eye(d)
-        B = floats(name, value, 2).astype(np.float64, copy=False)
-        if B.shape[1] != d or len(B) == 0:
+        B = np.array(floats(name, value, 2), dtype=np.float64)  # a copy: it must not change
+        if len(B) == 0:
+            raise ValueError(f"{name} has no rows")
+        if B.shape[1] != d:
             raise ValueError(
                 f"{name} must have {d} columns, as many as x of node {self.nodes[i]!r} has "
                 f"entries, got shape {B.shape}"
@@ -198,15 +212,14 @@ class NodeVectors(Mapping[Any, Floats]):
 
     def __init__(self, network: Network, flat: Floats) -> None:
         self.network, self.flat = network, flat.reshape(-1)
-        ends = np.cumsum(network.dimensions)
-        self._first, self._ends = ends - network.dimensions, ends
 
     def __getitem__(self, node: Any) -> Floats:
         try:
             i = self.network.position[node]
         except (KeyError, TypeError):
             raise KeyError(f"the network has no node {node!r}") from None
-        return self.flat[self._first[i] : self._ends[i]]
+        first = self.network.offsets[i]
+        return self.flat[first : first + self.network.dimensions[i]]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.network.nodes)
@@ -225,9 +238,13 @@ class NodeVectors(Mapping[Any, Floats]):
         return f"NodeVectors({len(self)} nodes)"
 
 
-def _is_pair(value: Sequence[Any]) -> bool:
-    """Whether two things are two matrices (or numbers), and not the two rows of one matrix."""
-    return isinstance(value, tuple) or all(np.ndim(part) == 2 for part in value)
+def _is_pair(value: Any) -> bool:
+    """Whether it is two matrices (or numbers), and not the rows of one matrix."""
+    if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != 2:
+        return False
+    if isinstance(value, tuple) and all(isinstance(part, np.ndarray) for part in value):
+        return True
+    return all(sparse.issparse(part) or np.ndim(part) in (0, 2) for part in value)
 
 
 def _read(graph: Any) -> tuple[list[Any], Indices, Indices]:
@@ -278,6 +295,8 @@ def _functions(functions: Any, nodes: list[Any]) -> list[Problem]:
                     f"functions[{node!r}] must be one function, got one with {one.clients} clients"
                 )
         functions = [functions[node] for node in nodes]
+    if isinstance(functions, np.ndarray):
+        functions = functions.tolist()
     if isinstance(functions, (str, bytes)) or not isinstance(functions, Sequence):
         raise ValueError(
             "functions must be a list of node functions, a dict of them, or a problem with a "
@@ -291,8 +310,9 @@ def _functions(functions: Any, nodes: list[Any]) -> list[Problem]:
             )
     count = sum(function.clients for function in functions)
     if count != len(nodes):
+        several = "" if count > 1 else "; many at once have a row each: Quadratic(1.0, c[:, None])"
         raise ValueError(
-            f"there are functions for {count} nodes, but the graph has {len(nodes)} nodes"
+            f"there are functions for {count} nodes, but the graph has {len(nodes)} nodes{several}"
         )
     return list(functions)
 

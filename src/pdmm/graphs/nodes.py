@@ -46,8 +46,6 @@ class Group(ABC):
         dimension: of x.
     """
 
-    exact = True
-
     def __init__(self, nodes: Indices, dimension: int) -> None:
         self.nodes, self.dimension = nodes, dimension
 
@@ -91,10 +89,12 @@ class QuadraticGroup(Group):
         self.p: Floats | None = None
         g = form.g.astype(np.float64)
         if isinstance(form, Spectral) and G.shape[1:] == (1,) and (G > 0).all():
-            e, s = form.e.astype(np.float64), rho * G
-            # (W'eW + s)^-1 v = (v - W' e/(e + s) W v)/s: no d by d matrix is made
-            self.W, self.weights = form.W.astype(dtype), (e / (e + s)).astype(dtype)
-            self.right, self.rho, self.s = g.astype(dtype), rho, s.astype(dtype)
+            # With a = r/G: x - a solves (H + rho G)(x - a) = g - H a, which is in the span of W.
+            e, W = form.e.astype(np.float64), form.W.astype(np.float64)
+            inverse = 1 / (e + rho * G)
+            self.W, self.scale = W.astype(dtype), (1 / G).astype(dtype)
+            self.shrinks = (e * inverse).astype(dtype)
+            self.pulls = (np.matmul(W, g[..., None])[..., 0] * inverse).astype(dtype)
             return
         H = self.hessians()
         if H.ndim == 2 and G.ndim == 2:
@@ -114,11 +114,14 @@ class QuadraticGroup(Group):
     def _refuse(self, network: Network, bad: npt.NDArray[np.bool_]) -> None:
         if bad.any():
             i = int(self.nodes[int(bad.argmax())])
-            why = "it is isolated" if network.incidence.degree[i] == 0 else "its B matrices have"
-            what = "" if network.incidence.degree[i] == 0 else " a common kernel"
+            why = "its B matrices have a common kernel"
+            if network.incidence.degree[i] == 0:
+                why = "it is isolated"
+            elif network.consensus:
+                why = "its numbers are too far apart; try a larger rho"
             raise ValueError(
                 f"{network.name(i)} has no unique update: its function is flat in a direction "
-                f"that no constraint holds ({why}{what})"
+                f"that nothing else holds ({why})"
             )
 
     def solve(self, rows: Rows, r: Floats, x: Floats) -> Floats:
@@ -130,11 +133,11 @@ class QuadraticGroup(Group):
             new = np.matmul(self.P[rows], r[..., None])[..., 0]
             new += self.q[rows]
             return np.asarray(new)
-        W, v = self.W[rows], self.right[rows] + self.rho * r
-        inside = np.matmul(W, v[..., None])[..., 0] * self.weights[rows]
-        v -= np.matmul(W.swapaxes(1, 2), inside[..., None])[..., 0]
-        v /= self.s[rows]
-        return np.asarray(v)
+        W, anchor = self.W[rows], r * self.scale[rows]
+        inside = np.matmul(W, anchor[..., None])[..., 0]
+        inside = self.pulls[rows] - self.shrinks[rows] * inside
+        anchor += np.matmul(W.swapaxes(1, 2), inside[..., None])[..., 0]
+        return np.asarray(anchor)
 
     def values(self, X: Floats) -> Vector:
         form, points = self.form, X.astype(np.float64, copy=False)
@@ -157,13 +160,19 @@ def _matrices(diagonals: Vector, d: int) -> Vector:
 def inverses(M: Vector) -> tuple[Vector, npt.NDArray[np.bool_]]:
     """Inverses of a stack of symmetric matrices, and which are too close to singular."""
     with np.errstate(all="ignore"):
+        # Variables of very different size are no harder than others: scaled to a diagonal of 1.
+        scale = 1 / np.sqrt(np.einsum("kii->ki", M))
+        scaled = M * scale[:, :, None] * scale[:, None, :]
+        good = np.isfinite(scaled).all((1, 2))
+        scaled[~good] = np.eye(M.shape[1])
         try:
-            inverse = np.linalg.inv(M)
+            inverse = np.linalg.inv(scaled)
         except np.linalg.LinAlgError:  # one of them is exactly singular: it is found by its size
-            inverse = np.stack([_inverse(one) for one in M])
+            inverse = np.stack([_inverse(one) for one in scaled])
         inverse = 0.5 * (inverse + inverse.swapaxes(1, 2))
-        condition = np.abs(M).sum(1).max(1) * np.abs(inverse).sum(1).max(1)
-    return inverse, ~(condition < SINGULAR)
+        condition = np.abs(scaled).sum(1).max(1) * np.abs(inverse).sum(1).max(1)
+        inverse *= scale[:, :, None] * scale[:, None, :]
+    return inverse, ~(good & (condition < SINGULAR))
 
 
 def _inverse(M: Vector) -> Vector:
@@ -185,7 +194,7 @@ class AbsoluteGroup(Group):
         self.rho, self.G = rho, G
         self.at = self.a.astype(network.dtype)
         if G.ndim == 2:
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", over="ignore"):
                 self.reach = (1 / (rho * G)).astype(network.dtype)  # inf where nothing holds x
                 # Any number will do there: the update is a.
                 self.scale = np.where(G > 0, 1 / G, 0).astype(network.dtype)
@@ -200,7 +209,7 @@ class AbsoluteGroup(Group):
                 "an absolute value bends nowhere"
             )
         self.roots = [
-            np.linalg.cholesky(rho * G_i) if some else None
+            _root_and_inverse(rho * G_i) if some else None
             for G_i, some in zip(G, held, strict=True)
         ]
 
@@ -218,13 +227,18 @@ class AbsoluteGroup(Group):
         return np.asarray(np.abs(X.astype(np.float64) - self.a).sum((1, 2)))
 
 
-def _shrink_along(root: Vector, right: Floats, a: Floats) -> Vector:
+def _root_and_inverse(M: Vector) -> tuple[Vector, Vector]:
+    root = np.asarray(np.linalg.cholesky(M))
+    return root, np.asarray(linalg.solve_triangular(root, np.eye(len(M)), lower=True))
+
+
+def _shrink_along(factors: tuple[Vector, Vector], right: Floats, a: Floats) -> Vector:
     """Argmin of ‖x - a‖_1 + 1/2 x'M x - right·x, M = root root', by its dual.
 
     With u in [-1, 1]^d for the slopes, x = M^-1 (right - u), and u is the nearest point of the
     box to right - M a in the norm of M^-1: least squares with bounds, solved exactly.
     """
-    inverse = linalg.solve_triangular(root, np.eye(len(a)), lower=True)
+    root, inverse = factors
     aim = inverse @ right - root.T @ a
     u = lsq_linear(inverse, aim, bounds=(-1, 1), method="bvls", tol=1e-15).x
     x = inverse.T @ (inverse @ (right - u))
@@ -245,7 +259,29 @@ class SmoothGroup(Group):
         self.name = network.name
         self.blocks = [self.problem.at(slice(i, i + 1)) for i in self.clients]
         self.missed = (0.0, 0)
+        self.stiff = [self._multiple(i) for i in range(len(self.nodes))]
         self.first_slopes: dict[int, float] = {}
+
+    @property
+    def with_prox(self) -> bool:
+        """Whether the user gave a prox: then a gradient may not be all there is to know."""
+        return isinstance(self.problem, Functions) and "prox" in self.problem.functions
+
+    def _multiple(self, i: int) -> float | None:
+        """S where node i's G is s times the identity: there its prox is the update."""
+        G = self.G[i]
+        diagonal = np.diag(G) if G.ndim == 2 else G
+        s = float(diagonal[0])
+        off = np.abs(G - np.diag(diagonal)).max() if G.ndim == 2 else 0.0
+        if max(off, float(np.abs(diagonal - s).max())) <= 1e-12 * s:
+            return s if s > 0 or self.with_prox else None
+        if self.with_prox:
+            raise ValueError(
+                f"{self.name(int(self.nodes[i]))} has a function with a prox, which is for "
+                "multiples of the identity, but its B matrices do not add up to one: the sum of "
+                f"B'B is {np.array2string(G, precision=3)}"
+            )
+        return None
 
     def solve(self, rows: Rows, r: Floats, x: Floats) -> Floats:
         new = np.empty_like(x)
@@ -256,14 +292,14 @@ class SmoothGroup(Group):
         return new
 
     def _one(self, i: int, right: Floats, start: Floats) -> Floats:
-        block, G = self.blocks[i], self.G[i]
-        if G.shape == (1,) and (G[0] > 0):
-            stiff = float(G[0])
-            anchor = (right / stiff)[None]
-            x = block.prox(anchor.astype(self.dtype), self.rho * stiff, start)
+        block, stiff = self.blocks[i], self.stiff[i]
+        if stiff is not None:
+            # Where nothing holds x, steps of the proximal point method lead to the minimum.
+            anchor, rho = (right / stiff, self.rho * stiff) if stiff else (start, self.rho)
+            x = block.prox(anchor[None].astype(self.dtype), rho, start)
             self._watch(i, block.tally.missed)
             return np.asarray(x[0])
-        f = block.smooth(0)
+        f, G = block.smooth(0), self.G[i]
         if i not in self.first_slopes:
             self.first_slopes[i] = float(np.linalg.norm(f(start.astype(np.float64))[1]))
         solution = minimise_with(
@@ -312,8 +348,6 @@ class GradientGroup(Group):
         steps: K.
         step_size: eta of all nodes, or None for 1/L_i of each.
     """
-
-    exact = False
 
     def __init__(self, group: Group, steps: int, step_size: float | None) -> None:
         super().__init__(group.nodes, group.dimension)
@@ -409,9 +443,7 @@ def inexact(group: Group, steps: int, step_size: float | None) -> Group:
     if isinstance(group, QuadraticGroup):
         return group if group.zero else GradientGroup(group, steps, step_size)
     if isinstance(group, SmoothGroup):
-        problem = group.problem
-        own = isinstance(problem, Functions) and "prox" in problem.functions
-        return group if own else GradientGroup(group, steps, step_size)
+        return group if group.with_prox else GradientGroup(group, steps, step_size)
     return group
 
 

@@ -133,7 +133,6 @@ def slowest(network: Network) -> tuple[float, Vector]:
     root = 1 / np.sqrt(degree)
     u, v = network.incidence.holder, network.incidence.sender
     W = sparse.csr_array((root[u] * root[v], (u, v)), shape=(n, n))
-    known = _known_modes(network, degree)
     if n <= DENSE:
         values, vectors = np.linalg.eigh(W.toarray())
         left = np.abs(values) < ONE
@@ -141,6 +140,8 @@ def slowest(network: Network) -> tuple[float, Vector]:
             return 0.0, np.full(n, 1 / math.sqrt(n))
         k = int(np.flatnonzero(left)[np.abs(values[left]).argmax()])
         return float(abs(values[k])), np.asarray(vectors[:, k])
+
+    known = _known_modes(network, degree)
 
     def product(x: Vector) -> Vector:
         flat = x.ravel()

@@ -29,8 +29,7 @@ class Recorder:
     def __init__(self, network: Network, groups: list[Group], optimum: Optimum | None) -> None:
         self.network, self.groups, self.optimum = network, groups, optimum
         size = int(network.dimensions.sum())
-        first = np.cumsum(network.dimensions) - network.dimensions
-        self.places = [first[g.nodes][:, None] + np.arange(g.dimension) for g in groups]
+        self.places = [network.entries(g.nodes, g.dimension) for g in groups]
         most = max(1, HELD_BYTES // (network.dtype.itemsize * max(1, size)))
         if any(_smooth(group) for group in groups):
             most = 1  # there is nothing to gain, and a user's function may fail

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import ArpackError, eigsh, splu
 
 from pdmm.checks import ClientError
 from pdmm.graphs.edges import Constrained, Indices
@@ -54,11 +54,17 @@ def direct(network: Network, groups: list[Group]) -> Optimum | None:
         for group in groups
     ):
         return _medians(network, groups) if network.consensus else None
-    elif all(isinstance(group, (SmoothGroup, QuadraticGroup)) for group in groups):
+    elif all(_is_smooth(group) for group in groups):
         x = _smooth(network, groups)
     else:
         return None
     return None if x is None else Optimum(x, x)
+
+
+def _is_smooth(group: Group) -> bool:
+    return isinstance(group, QuadraticGroup) or (
+        isinstance(group, SmoothGroup) and not group.with_prox
+    )
 
 
 def _quadratic_parts(group: QuadraticGroup) -> tuple[Vector, Vector]:
@@ -74,18 +80,12 @@ def _consensus(network: Network, groups: list[Group]) -> Vector | None:
     for group in groups:
         assert isinstance(group, QuadraticGroup)
         h, g = _quadratic_parts(group)
-        if h.ndim < H.ndim:
-            h = h[:, :, None] * np.eye(d)
         where = network.components[group.nodes]
-        for k in range(parts) if parts < 20 else ():
-            H[k] += h[where == k].sum(0)
-        if parts >= 20:
-            np.add.at(H, where, h)
+        np.add.at(H, where, h if h.ndim == H.ndim else h[:, :, None] * np.eye(d))
         np.add.at(c, where, g)
     x = np.empty((parts, d))
     for k in range(parts):
-        matrix = np.diag(H[k]) if diagonal and d > 1 else H[k].reshape(d, d) if d == 1 else H[k]
-        one = _solve(np.asarray(matrix), c[k])
+        one = _solve(np.diag(H[k]) if diagonal else H[k], c[k])
         if one is None:
             return None
         x[k] = one
@@ -153,19 +153,21 @@ def _unique(network: Network, H: Any, A: Any) -> bool:
     if M.shape[0] <= DENSE:
         values = np.linalg.eigvalsh(M.toarray())
         return bool(values[0] > 1e-12 * values[-1])
-    return True
+    try:
+        least = eigsh(M, k=1, sigma=0, return_eigenvectors=False)[0]
+    except (RuntimeError, ArpackError):  # it is singular
+        return False
+    return bool(least > 1e-12 * abs(M).max())
 
 
 def _block_diagonal(network: Network, groups: list[Group]) -> tuple[Any, Vector]:
     """All H_i on the diagonal of one sparse matrix, and all c_i."""
-    d = network.dimensions
-    first = np.cumsum(d) - d
     entries, down, across = [], [], []
-    c = np.zeros(int(d.sum()))
+    c = np.zeros(int(network.dimensions.sum()))
     for group in groups:
         assert isinstance(group, QuadraticGroup)
         h, g = _quadratic_parts(group)
-        index = first[group.nodes][:, None] + np.arange(group.dimension)
+        index = network.entries(group.nodes, group.dimension)
         c[index] = g
         if h.ndim == 2:
             rows, columns = index, index
@@ -203,9 +205,7 @@ def _smooth(network: Network, groups: list[Group]) -> Vector | None:
     if basis is None:
         return None
     spread, collect, size = basis
-    d = network.dimensions
-    first = np.cumsum(d) - d
-    places = [first[g.nodes][:, None] + np.arange(g.dimension) for g in groups]
+    places = [network.entries(g.nodes, g.dimension) for g in groups]
 
     def total(y: Vector) -> tuple[float, Vector]:
         x = spread(y)
@@ -223,7 +223,25 @@ def _smooth(network: Network, groups: list[Group]) -> Vector | None:
         found = minimise_with(total, zeros, start, start, TOLERANCE, least)
     except ClientError:
         return None
-    return spread(found.x) if found.error <= 1e-9 and np.isfinite(found.x).all() else None
+    good = found.error <= 1e-9 and np.isfinite(found.x).all()
+    return spread(found.x) if good and _bends(total, found.x) else None
+
+
+def _bends(total: Callable[[Vector], tuple[float, Vector]], y: Vector) -> bool:
+    """Whether a sum bends upwards in all directions at its minimum, so that there is no other."""
+    size = len(y)
+    if size > 300:
+        return False  # too many directions to try
+    step = 1e-5 * (1 + float(np.linalg.norm(y)))
+    try:
+        slopes = [
+            (total(y + step * e)[1] - total(y - step * e)[1]) / (2 * step) for e in np.eye(size)
+        ]
+    except ClientError:
+        return False
+    H = np.array(slopes)
+    values = np.linalg.eigvalsh(0.5 * (H + H.T))
+    return bool(values[0] > 1e-6 * values[-1])
 
 
 def _value_and_gradient(group: Group, x: Vector) -> tuple[float, Vector]:

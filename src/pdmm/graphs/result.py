@@ -21,7 +21,7 @@ class NetworkHistory(History):
                 "the history has no 'error', because the optimum is not known: give "
                 "solve_network(optimum=...) the minimiser"
             )
-        return super().__missing__(name)
+        raise KeyError(f"the history has no {name!r}, only {', '.join(self)}")
 
     def iterations_to(self, error: float) -> int | None:
         """The first recorded iteration from which on the error is at most this, None if none."""
@@ -34,7 +34,7 @@ class EdgeVectors(Mapping[tuple[Any, Any], Floats]):
     """A vector for each end of every edge: ``duals[i, j]`` is lam_{i|j}, which i holds."""
 
     def __init__(self, network: Network, values: Floats) -> None:
-        self.network, self.values_ = network, values
+        self.network, self._values = network, values
         holder, sender = network.incidence.holder, network.incidence.sender
         order = np.lexsort((sender, holder))
         self._order, self._keys = order, holder[order] * len(network.nodes) + sender[order]
@@ -45,8 +45,8 @@ class EdgeVectors(Mapping[tuple[Any, Any], Floats]):
             raise KeyError(f"the network has no edge {ends!r}")
         edges = self.network.edges
         if isinstance(edges, Constrained):
-            return self.values_[edges.entries(np.array([row]))]
-        return np.atleast_1d(self.values_[row])
+            return self._values[edges.entries(np.array([row]))]
+        return np.atleast_1d(self._values[row])
 
     def _row(self, ends: Any) -> int | None:
         position = self.network.position

@@ -59,10 +59,9 @@ class Run:
         self._node_bytes = np.bincount(senders, self._sizes, minlength=len(network.nodes))
         self._node_bytes = self._node_bytes.astype(np.int64) * self.x.itemsize
         d = network.dimensions
-        offset = np.cumsum(d) - d
         self._places: list[Any] = []
         for group in groups:
-            index = offset[group.nodes][:, None] + np.arange(group.dimension)
+            index = network.entries(group.nodes, group.dimension)
             self._places.append(None if index.size == self.x.size else index)
             if isinstance(group, GradientGroup):
                 group.start(self.x.reshape(-1)[index])

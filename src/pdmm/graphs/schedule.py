@@ -99,7 +99,7 @@ class Activations:
             start = self.begun % len(self.order)
             if start not in self._known:
                 sequence = np.take(self.order, np.arange(start, start + n), mode="wrap")
-                if len(self._known) > 64:
+                if len(self._known) * n > 2**22:  # bounded memory
                     self._known.clear()
                 self._known[start] = plan(self.incidence, sequence)
             self.begun += n

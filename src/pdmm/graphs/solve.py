@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pdmm.checks import ClientError, number, one_of, positive, vector, whole
 from pdmm.graphs.network import Network, NodeVectors
-from pdmm.graphs.nodes import AbsoluteGroup, Group, SmoothGroup, groups, inexact, naming
+from pdmm.graphs.nodes import Group, SmoothGroup, groups, inexact, naming
 from pdmm.graphs.penalty import choose_rho
 from pdmm.graphs.record import Recorder
 from pdmm.graphs.reference import Optimum, direct
@@ -155,10 +155,14 @@ def solve_network(
                     stop = callback is not None and _says_stop(
                         callback(k, NodeVectors(network, run.x.copy()))
                     )
-                    if k % record_every == 0 or k == iterations or stop:
-                        if not float(np.linalg.norm(run.x)) < far:
+                    due = k % record_every == 0 or k == iterations or stop
+                    if due or k % 16 == 1:
+                        size = float(np.linalg.norm(run.x))
+                        far = max(far, TOO_LARGE * size) if k == 1 and size < np.inf else far
+                        if not size < far:
                             diverged = True
                             break
+                    if due:
                         recorder.record(k, run.x, run.messages, run.sent)
                     if stop:
                         reason = f"stopped by the callback after iteration {k}"
@@ -174,10 +178,10 @@ def solve_network(
         reason = f"diverged by iteration {done}: {_where(network, x)}. "
         reason += _advice(local_steps, eta)
         x = recorder.last
-    elif _circles(parts, relaxation, history):
+    elif _circles(relaxation, history):
         reason += (
-            ", but the nodes do not agree: with relaxation=1 PDMM may circle for ever where "
-            "functions are neither smooth nor strongly convex; try relaxation=0.9"
+            ", but the nodes do not come to agree: with relaxation=1 PDMM may circle for ever "
+            "where functions are not smooth and strongly convex; try relaxation=0.9"
         )
     _warn_of_solver(network, parts)
     return NetworkResult(
@@ -232,25 +236,25 @@ def _vectors(name: str, given: Any, network: Network) -> npt.NDArray[np.float64]
 
 def _check(network: Network, start: npt.NDArray[np.float64], exact: bool) -> None:
     """Try out what can only be checked by calling it."""
-    first, offset = 0, np.cumsum(network.dimensions) - network.dimensions
+    first = 0
     for problem in network.problems:
         if isinstance(problem, Functions):
             for client in range(problem.clients):
                 i = first + client
-                point = start[offset[i] : offset[i] + problem.dimension]
+                point = start[network.entries(np.array([i]), problem.dimension)[0]]
                 with naming(network.name(i)):
                     problem.check_client(client, point, exact)
         first += problem.clients
 
 
-def _circles(parts: list[Group], relaxation: float, history: NetworkHistory) -> bool:
-    """Whether the nodes do not come to agree, for want of relaxation."""
+def _circles(relaxation: float, history: NetworkHistory) -> bool:
+    """Whether the nodes have stopped coming closer to each other, for want of relaxation."""
     apart = history["consensus"]
-    return (
-        relaxation == 1
-        and any(isinstance(group, AbsoluteGroup) for group in parts)
-        and bool(apart[-1] > 1e-3 * apart.max())
-    )
+    if relaxation < 1 or len(apart) < 100 or apart[-1] <= 1e-3 * apart.max():
+        return False
+    half = apart[len(apart) // 2 :]
+    before, after = np.array_split(half, 2)
+    return bool(np.median(after) > 0.9 * np.median(before))
 
 
 def _where(network: Network, x: npt.NDArray[Any]) -> str:

@@ -156,6 +156,14 @@ class Adaptive(Method):
     def scalars(self) -> tuple[int, int]:  # type: ignore[override]
         return self.slots + CONTROL, self.slots + 4
 
+    @property
+    def memory_vectors(self) -> int:  # type: ignore[override]
+        return 2 * self.slots * self.inner.memory_vectors + 2
+
+    @property
+    def draft_vectors(self) -> int:  # type: ignore[override]
+        return self.inner.memory_vectors + self.inner.draft_vectors + 2
+
     def settled_method(self, server: Server) -> Family:
         """The inner method with the rho and the relaxation that it ended with."""
         kept = server.rho == _round(self.inner.penalty)

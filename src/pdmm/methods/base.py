@@ -70,6 +70,12 @@ class Method(ABC):
     vectors_down: ClassVar[int] = 1
     """Vectors per client and round that go down as this library sends them."""
 
+    memory_vectors: ClassVar[int] = 0
+    """Vectors of a client's memory, which travel too where the server keeps it: down."""
+
+    draft_vectors: ClassVar[int] = 0
+    """The same of a draft, as far as the server cannot make it itself: up."""
+
     no_regulariser: ClassVar[str] = ""
     """Why this method has no exact form with a regulariser, where it has none."""
 

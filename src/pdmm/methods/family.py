@@ -63,6 +63,7 @@ class Family(Method):
 
     relaxation: float
     acceleration: Acceleration
+    memory_vectors = 1
 
     @property
     @abstractmethod

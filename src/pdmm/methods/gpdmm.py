@@ -48,6 +48,8 @@ class GPDMM(GradientFamily):
     acceleration: Acceleration = None
 
     paper_vectors = (1, 1)
+    memory_vectors = 2
+    draft_vectors = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

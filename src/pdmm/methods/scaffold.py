@@ -26,6 +26,13 @@ class Upload(NamedTuple):
     dx: Array
 
 
+class BothUploads(NamedTuple):
+    """As published: x_i - x_s, and c_i' - c_i."""
+
+    dx: Array
+    dc: Array
+
+
 class Draft(NamedTuple):
     """The c that the client was sent: the change of c_i follows from it and from dx."""
 
@@ -44,6 +51,8 @@ class Scaffold(GradientSteps):
         step_size: eta of the local steps; "auto" takes 1/L.
         local_steps: K, gradient steps per round; "auto" takes 10.
         server_step: eta_g, by which the server scales the mean of the changes.
+        send_control: whether c_i' - c_i goes up too, as published. It must, where clients take
+            different numbers of steps.
 
     References:
         Karimireddy et al., "SCAFFOLD: stochastic controlled averaging for federated
@@ -53,9 +62,11 @@ class Scaffold(GradientSteps):
     step_size: float | Auto = "auto"
     local_steps: int | Auto = "auto"
     server_step: float = 1.0
+    send_control: bool = False
 
     paper_vectors = (2, 2)
     vectors_down = 2
+    memory_vectors = 1
     no_regulariser = (
         "its clients average gradient steps, and no prox of the server's makes the regularised "
         "optimum a fixed point; use AGPDMM, GPDMM or PDMM"
@@ -79,25 +90,38 @@ class Scaffold(GradientSteps):
     def broadcast(self, server: Server) -> Server:
         return Server(x=server.x, c=server.c)
 
+    @property
+    def vectors_up(self) -> int:  # type: ignore[override]
+        return 2 if self.send_control else 1
+
     def client(
         self, message: Server, memory: Memory, f: Oracle, steps: int
-    ) -> tuple[Upload, Draft]:
+    ) -> tuple[Upload | BothUploads, Draft]:
         x, _ = f.steps(
             message.x, step=self.eta, count=steps, shift=message.c - memory.c
         )  # eq. SCAFFOLD_client_update
-        return Upload(dx=x - message.x), Draft(c=message.c + 0 * memory.c)
+        dx = x - message.x
+        draft = Draft(c=message.c + 0 * memory.c)
+        if self.send_control:
+            return BothUploads(dx=dx, dc=-draft.c - dx / (steps * self.eta)), draft
+        return Upload(dx=dx), draft
 
-    def accept(self, memory: Memory, draft: Draft, delivered: Upload) -> Memory:
-        return Memory(c=memory.c + self._change(draft.c, delivered.dx))
+    def accept(self, memory: Memory, draft: Draft, delivered: Upload | BothUploads) -> Memory:
+        return Memory(c=memory.c + self._change(draft.c, delivered))
 
-    def spread(self, upload: Upload) -> Array:
+    def spread(self, upload: Upload | BothUploads) -> Array:
         return upload.dx
 
-    def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
+    def server(
+        self, server: Server, mean: Upload | BothUploads, share: float, prox: Prox
+    ) -> Server:
         return Server(  # eq. SCAFFOLD_server_update
             x=server.x + self.server_step * mean.dx,
-            c=server.c + share * self._change(server.c, mean.dx),
+            c=server.c + share * self._change(server.c, mean),
         )
 
-    def _change(self, c: Array, dx: Array) -> Array:
-        return -c - dx / (self.steps * self.eta)
+    def _change(self, c: Array, upload: Upload | BothUploads) -> Array:
+        """c_i' - c_i: sent, or as it follows from dx where all take equally many steps."""
+        if isinstance(upload, BothUploads):
+            return upload.dc
+        return -c - upload.dx / (self.steps * self.eta)

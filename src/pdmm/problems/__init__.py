@@ -4,6 +4,7 @@ from pdmm.problems.base import Problem
 from pdmm.problems.constants import Constants
 from pdmm.problems.elementary import Absolute, Quadratic, Zero
 from pdmm.problems.functions import Functions
+from pdmm.problems.lazy import Lazy
 from pdmm.problems.least_squares import LeastSquares
 from pdmm.problems.softmax import SoftmaxRegression
 
@@ -11,6 +12,7 @@ __all__ = [
     "Absolute",
     "Constants",
     "Functions",
+    "Lazy",
     "LeastSquares",
     "Problem",
     "Quadratic",

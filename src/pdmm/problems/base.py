@@ -191,6 +191,8 @@ class Total(ABC):
 
     calls = 1  # values that one evaluation asks of every client
     accurate = True  # whether divergence is known without cancellation
+    known = True  # whether F can be evaluated at all
+    everyone = True  # whether all clients can be asked for a gradient
 
     @abstractmethod
     def value(self, x: Floats) -> float:
@@ -272,6 +274,9 @@ class Problem(WithConstants, ABC):
     parallel: bool = True
     """Whether clients may be worked on in several threads at once."""
 
+    memory_folder: str | None = None
+    """Where the clients' memories live as files, if there are too many for the main memory."""
+
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
         """What a run of so many rounds and steps works on; a problem may factorise here."""
         return self
@@ -319,6 +324,13 @@ class Problem(WithConstants, ABC):
 
     def check(self, x0: Floats, exact: bool) -> None:
         """Try out what can only be checked by calling it."""
+
+    def run_state(self) -> Any:
+        """What the problem has learnt in a run, for checkpoints."""
+        return None
+
+    def load_run_state(self, state: Any) -> None:
+        """Take that over."""
 
     def _gradient_of(self, i: int) -> Callable[[Floats], Floats]:
         block = self.at(slice(i, i + 1))

@@ -103,6 +103,27 @@ class Secants:
             self.least[i] = np.fmin(self.least[i], bend)
             self.bent[i] = np.fmin(self.bent[i], bend + doubt)
 
+    def state(self, dimension: int) -> dict[str, Vector]:
+        """All that was learnt, as arrays."""
+        points = np.full((2, len(self._last), dimension), np.nan)
+        for i, last in enumerate(self._last):
+            if last is not None:
+                points[:, i] = last
+        return {
+            "steepest": self.steepest,
+            "least": self.least,
+            "bent": self.bent,
+            "points": points,
+        }
+
+    def load(self, state: dict[str, Vector]) -> None:
+        """Take that over."""
+        self.steepest, self.least, self.bent = (state[k] for k in ("steepest", "least", "bent"))
+        x, g = state["points"]
+        self._last = [
+            None if np.isnan(x[i]).all() else (x[i], g[i]) for i in range(len(self._last))
+        ]
+
     @property
     def convexity(self) -> Vector:
         """mu_i as the secants have it, within 0 .. L_i."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from pdmm.checks import ClientError, floats, whole
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
@@ -53,7 +54,7 @@ class Quadratic(_Stacked):
         H: symmetric, without negative eigenvalues: a matrix (d, d), a diagonal (d,), or a
             number h for h times the identity.
         c: a vector (d,). For many functions at once c is (clients, d), and H is
-            (clients, d, d), (clients, d) or a number.
+            (clients, d, d), (clients, d) or a number. They are not copied.
 
     Averaging is one of them: the f_i = 1/2 ‖x - a_i‖², up to a constant, are
     ``Quadratic(1.0, a)``, and the minimiser of their sum is the mean of the a_i.
@@ -68,14 +69,20 @@ class Quadratic(_Stacked):
     proven = True
 
     def __init__(self, H: Any, c: Any) -> None:
+        H = H.toarray() if sparse.issparse(H) else H
         g = _rows("c", c)
         m, d = g.shape
         shape = np.shape(c)
         matrix = floats("H", H, np.ndim(H), whole_as=g.dtype)
         if matrix.ndim and matrix.shape not in (shape, (*shape, d)):
             raise ValueError(
-                f"H must be a number or have shape {(*shape, d)}, or {shape} for diagonals, to go "
-                f"with c of shape {shape}, got shape {matrix.shape}"
+                f"H must be a number, a diagonal or a matrix that goes with c: c has shape "
+                f"{shape}, H has shape {matrix.shape}; of many functions, both have a row each"
+            )
+        if matrix.ndim == 2 == len(shape) and m == d > 1 and (matrix == matrix.T).all():
+            raise ValueError(
+                f"H of shape {matrix.shape} with c of the same shape may be one matrix or {m} "
+                f"diagonals: give matrices, of shape {(m, d, d)}"
             )
         self._start(m, d, np.promote_types(g.dtype, matrix.dtype if matrix.ndim else g.dtype))
         c0, dtype = np.zeros(m), self.dtype

@@ -111,6 +111,8 @@ class Certifier:
 
     def _stationarity(self, x: Floats) -> tuple[float, float]:
         """‖grad f(x) + v‖ and what of it may be rounding; NaN where h has no subgradient."""
+        if self.total is not None and not self.total.everyone:
+            raise ClientError("there is no gradient of all clients")
         extremes = None if self.total is None else self.total.extremes()
         if self.total is not None and extremes is not None:
             g = self.total.gradient(x)  # exact, but of an x that is rounded

@@ -61,6 +61,7 @@ def choose(
     problem: Problem,
     method: Method | None,
     weights: npt.NDArray[np.float64],
+    adaptive: bool = True,
 ) -> Choice:
     """Settle every "auto" of a method, or choose the method too.
 
@@ -68,13 +69,19 @@ def choose(
         problem: the clients' functions; its L and mu are asked for only if needed.
         method: with or without "auto"; None to choose it too.
         weights: of the clients.
+        adaptive: whether rho may change during the run, for which all clients must take part
+            in every round.
 
     Returns:
         The choice, with a sentence for everything that was chosen.
     """
     why: list[str] = []
     if method is None:
-        method = _pick(problem, why)
+        method = _pick(problem, why, adaptive)
+    if not adaptive and getattr(method, "acceleration", None):
+        raise ValueError(
+            "acceleration needs every client in every round, all messages, and full precision"
+        )
     L = mu = None
     names = method.unsettled
     if names:
@@ -83,21 +90,51 @@ def choose(
         except ClientError:
             if not method.exact:
                 raise
-            why.append(f"{names[0]} starts at 1 and adapts: there are no gradients to judge by")
+            goes_on = "starts at 1 and adapts" if adaptive else "is 1"
+            why.append(f"{names[0]} {goes_on}: there are no gradients to judge by")
             method = replace(cast(Any, method), **{names[0]: 1.0})
         else:
-            method = _settle(method, _Known(L, mu, float(weights.sum())), why)
+            method = _settle(method, _Known(L, mu, float(weights.sum())), why, adaptive)
     running: Method = method
     if isinstance(method, Family):
         adapt = "rho" in names or "gamma" in names
         accelerate = method.acceleration == "anderson"
-        if adapt or accelerate:
+        if adaptive and (adapt or accelerate):
             running = Adaptive(method, adapt, accelerate, float(np.finfo(problem.dtype).eps))
     estimated = "step_size" in names and L is not None and L.kind == "estimate"
     return Choice(method, running, tuple(why), L, mu, estimated)
 
 
-def _pick(problem: Problem, why: list[str]) -> Method:
+def with_own_steps(choice: Choice) -> Choice:
+    """The choice for clients that take different numbers of steps; refuses what takes none."""
+    method = choice.method
+    if isinstance(method, Scaffold):
+        return with_control(choice, "numbers of steps differ")
+    if not isinstance(method, GradientSteps):
+        raise ValueError(
+            f"local_steps is for methods with local gradient steps: {type(method).__name__} takes "
+            "none"
+        )
+    return choice
+
+
+def with_control(choice: Choice, where: str) -> Choice:
+    """The choice for links and clients where SCAFFOLD must send both of its vectors up."""
+    method = choice.method
+    if not isinstance(method, Scaffold) or method.send_control:
+        return choice
+    why = f"SCAFFOLD sends c_i' - c_i too: it does not follow from x_i - x_s where {where}"
+    method = replace(method, send_control=True)
+    return replace(choice, method=method, running=method, why=(*choice.why, why))
+
+
+def _pick(problem: Problem, why: list[str], adaptive: bool) -> Method:
+    if not adaptive:
+        if isinstance(problem, LeastSquares) and problem.rank > LARGEST_RANK:
+            why.append("AGPDMM: exact steps would need large eigenbases")
+            return AGPDMM(rho="auto", relaxation=RELAXATION)
+        why.append(f"PDMM with exact steps and relaxation {RELAXATION}: rounds are what costs")
+        return PDMM(rho="auto", relaxation=RELAXATION)
     if isinstance(problem, LeastSquares) and problem.rank > LARGEST_RANK:
         why.append(
             f"AGPDMM: the eigenbases that exact steps need would have {problem.rank} vectors "
@@ -151,7 +188,7 @@ class _Known:
         return self.weight * (1 if self.estimated else 2) / both if both > 0 else 1.0
 
 
-def _settle(method: Method, known: _Known, why: list[str]) -> Method:
+def _settle(method: Method, known: _Known, why: list[str], adaptive: bool = True) -> Method:
     """The method with numbers in place of "auto"."""
     names, values = method.unsettled, {}
     halved = ", halved because L is an estimate" if known.estimated else ""
@@ -163,9 +200,10 @@ def _settle(method: Method, known: _Known, why: list[str]) -> Method:
     for name, value in (("rho", rho), ("gamma", 1 / rho)):
         if name in names:
             values[name] = value
+            stays = "starts at" if adaptive else "is"
+            changes = ", and adapts" if adaptive else " (it adapts only where all take part)"
             why.append(
-                f"{name} starts at {value:.3g}, from sqrt(L mu) of the mean client, and adapts: "
-                f"{known}"
+                f"{name} {stays} {value:.3g}, from sqrt(L mu) of the mean client{changes}: {known}"
             )
     gamma = values.get("gamma", getattr(method, "gamma", None))
     penalty = 1 / gamma if gamma else values.get("rho", getattr(method, "rho", None))

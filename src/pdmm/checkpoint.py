@@ -1,0 +1,295 @@
+"""Runs on disk: laid down after every few rounds, and taken up to the same bits.
+
+A checkpoint is one safetensors file: arrays, and everything else as JSON in its header. It is
+there whole or not at all. The history is in a second file beside it, a line a row, which only
+grows; the checkpoint says how much of it counts.
+"""
+
+import json
+import os
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm import links, methods, regularisers
+from pdmm.files import write_whole
+from pdmm.methods.base import Method
+from pdmm.problems.base import Problem
+from pdmm.run import Run, Settings
+
+FORMAT, VERSION = "pdmm run", 1
+Arrays = dict[str, npt.NDArray[Any]]
+CALLABLE = "a callable"
+PLACES = (methods, links, regularisers)  # of classes that a file may name
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        raise ImportError("checkpoints need safetensors: pip install 'pdmm[cli]'") from None
+    return safetensors
+
+
+# --- anything as arrays and JSON ----------------------------------------------------------
+
+
+def pack(value: Any, arrays: Arrays, name: str) -> Any:
+    """A value as JSON; its arrays go into ``arrays`` under names that begin with ``name``."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = np.ascontiguousarray(value)
+        return {"array": name, "shape": list(value.shape)}
+    if isinstance(value, np.generic):
+        return pack(value.item(), arrays, name)
+    if isinstance(value, dict):
+        return {"dict": {k: pack(v, arrays, f"{name}.{k}") for k, v in value.items()}}
+    if isinstance(value, (list, tuple)):
+        return [pack(v, arrays, f"{name}.{k}") for k, v in enumerate(value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = {f.name: getattr(value, f.name) for f in fields(value)}
+        return {"class": type(value).__name__, "fields": pack(kept, arrays, name)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if callable(value):
+        return {"code": CALLABLE}
+    raise ValueError(f"{name} cannot be kept in a checkpoint: {value!r}")
+
+
+def unpack(value: Any, arrays: Arrays) -> Any:
+    """The value again; code is left as it stands in the file, for the caller to replace."""
+    if isinstance(value, list):
+        return [unpack(v, arrays) for v in value]
+    if not isinstance(value, dict) or "code" in value:
+        return value
+    if "array" in value:
+        return arrays[value["array"]].reshape(value["shape"])
+    if "dict" in value:
+        return {k: unpack(v, arrays) for k, v in value["dict"].items()}
+    kind = next((getattr(p, value["class"]) for p in PLACES if hasattr(p, value["class"])), None)
+    given = unpack(value["fields"], arrays)
+    return {"code": value["class"], "fields": given} if kind is None else kind(**given)
+
+
+# --- writing ------------------------------------------------------------------------------
+
+
+class Saver:
+    """Keeps a run on disk.
+
+    Args:
+        path: of the checkpoint.
+        every: so many rounds.
+    """
+
+    def __init__(self, path: str | Path, every: int) -> None:
+        self.path, self.every = Path(path), every
+        self.rows = self.length = 0
+        _safetensors()
+
+    @property
+    def history(self) -> Path:
+        """The file with the history's rows."""
+        return history_path(self.path)
+
+    def begin(self, problem: Problem, settings: Settings, run: Run) -> None:
+        """The first checkpoint of a new run."""
+        for path in (self.path, self.history):
+            if path.exists():
+                raise ValueError(
+                    f"checkpoint: {path} exists already; go on with it by pdmm.resume, or remove it"
+                )
+        self._keep_settings(problem, settings)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.history.touch()
+        self.write(run)
+
+    def go_on(self, problem: Problem, settings: Settings, saved: "Saved") -> None:
+        """Go on where a checkpoint ends: rows that it does not count are cut off."""
+        self._keep_settings(problem, settings)
+        self.rows, self.length = saved.rows, saved.length
+        os.truncate(self.history, self.length)
+
+    def _keep_settings(self, problem: Problem, settings: Settings) -> None:
+        self.arrays: Arrays = {}
+        kept = {f.name: getattr(settings, f.name) for f in fields(settings)}
+        self.settings = pack(kept, self.arrays, "settings")
+        self.problem = describe(problem)
+
+    def after(self, run: Run) -> None:
+        """After a round: a checkpoint, if one is due."""
+        if run.done % self.every == 0 or run.finished:
+            self.write(run)
+
+    def write(self, run: Run) -> None:
+        """Add the new rows of the history, then replace the checkpoint."""
+        columns = run.recorder.columns
+        rows = list(zip(*columns.values(), strict=True))
+        with open(self.history, "ab") as file:
+            lines = [json.dumps([_plain(v) for v in row]) for row in rows[self.rows :]]
+            text = "".join(line + "\n" for line in lines).encode()
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows, self.length = len(rows), self.length + len(text)
+        arrays = dict(self.arrays)
+        header = {
+            "problem": self.problem,
+            "settings": self.settings,
+            "state": pack(run.state(), arrays, "state"),
+            "every": self.every,
+            "columns": list(columns),
+            "rows": self.rows,
+            "length": self.length,
+        }
+        metadata = {"format": FORMAT, "version": str(VERSION), "run": json.dumps(header)}
+        stored = {name: np.atleast_1d(array) for name, array in arrays.items()}
+        write_whole(self.path, _safetensors().numpy.save(stored, metadata=metadata))
+
+
+def history_path(path: Path) -> Path:
+    """Where the history of a checkpoint is."""
+    return path.with_name(path.name + ".history")
+
+
+def describe(problem: Problem) -> dict[str, Any]:
+    """What a problem must have in common with the one that a run began with."""
+    return {
+        "kind": type(problem).__name__,
+        "clients": problem.clients,
+        "dimension": problem.dimension,
+        "dtype": str(problem.dtype),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# --- reading ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint, read and checked."""
+
+    settings: Settings
+    state: dict[str, Any]
+    columns: dict[str, list[Any]]
+    every: int
+    rows: int
+    length: int
+
+    @property
+    def done(self) -> int:
+        """Rounds that were done."""
+        return int(self.state["done"])
+
+    def restore(self, run: Run) -> None:
+        """Put a run where this one was."""
+        first = float(self.columns.get("objective", [np.nan])[0])
+        value = float(run.objective(run.x)[0])
+        if not np.isclose(value, first, rtol=1e-6, atol=0.0, equal_nan=True):
+            raise ValueError(
+                f"problem is not the one of the checkpoint: its objective at the start is "
+                f"{value:.6g}, and it was {first:.6g}"
+            )
+        run.load(self.state, {name: list(column) for name, column in self.columns.items()})
+        if run.reason == "" and run.done < run.settings.rounds:
+            run.finished = False  # more rounds were asked for
+
+
+def read(
+    path: str | Path, problem: Problem, method: Any, participation: Any, local_steps: Any
+) -> Saved:
+    """A checkpoint, refused with a clear message where it is not one, or not of this problem."""
+    place = Path(path)
+    header, arrays = _read(place)
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a pdmm problem, e.g. LeastSquares, got {problem!r}")
+    for name, value in describe(problem).items():
+        if header["problem"][name] != value:
+            raise ValueError(
+                f"problem is not the one of the checkpoint: its {name} is {value}, and it was "
+                f"{header['problem'][name]}"
+            )
+    kept = unpack(header["settings"], arrays)
+    for name, given in (("participation", participation), ("local_steps", local_steps)):
+        kept[name] = _code(name, kept[name], given)
+    kept["method"] = _method(kept["method"], method)
+    columns = _columns(history_path(place), header)
+    return Saved(
+        settings=Settings(**kept),
+        state=unpack(header["state"], arrays),
+        columns=columns,
+        every=header["every"],
+        rows=header["rows"],
+        length=header["length"],
+    )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    safetensors = _safetensors()
+    if not path.is_file():
+        raise ValueError(f"there is no checkpoint {path}")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise ValueError(f"{path} is not a checkpoint, or not a whole one: {error}") from None
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"{path} is a safetensors file, but not a checkpoint of pdmm")
+    if int(metadata.get("version", 0)) > VERSION:
+        raise ValueError(
+            f"{path} was written by a newer pdmm (version {metadata['version']} of the file, this "
+            f"one reads up to {VERSION}): update pdmm"
+        )
+    return json.loads(metadata["run"]), arrays
+
+
+def _columns(path: Path, header: dict[str, Any]) -> dict[str, list[Any]]:
+    try:
+        with open(path, "rb") as file:
+            text = file.read(header["length"])
+    except FileNotFoundError:
+        raise ValueError(f"the checkpoint's history {path} is missing") from None
+    rows = [json.loads(line) for line in text.splitlines()]
+    if len(text) != header["length"] or len(rows) != header["rows"]:
+        raise ValueError(f"the checkpoint's history {path} is shorter than it was")
+    return {name: [row[k] for row in rows] for k, name in enumerate(header["columns"])}
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, dict) and "code" in value
+
+
+def _code(name: str, kept: Any, given: Any) -> Any:
+    """What was a callable must be given again; all else is in the file."""
+    if _is_code(kept):
+        if not callable(given):
+            raise ValueError(f"{name} was a callable: give it to resume again")
+        return given
+    if given is not None:
+        raise ValueError(f"{name} is in the checkpoint: {kept!r}; it cannot be changed")
+    return kept
+
+
+def _method(kept: Any, given: Any) -> Any:
+    if not _is_code(kept):
+        if given is not None and given != kept:
+            raise ValueError(f"method is in the checkpoint: {kept!r}; it cannot be changed")
+        return kept
+    if not isinstance(given, Method):
+        raise ValueError(f"method was a {kept['code']} of your own: give it to resume again")
+    same = type(given).__name__ == kept["code"] and all(
+        getattr(given, name, None) == value for name, value in kept["fields"].items()
+    )
+    if not same:
+        raise ValueError(
+            f"method must be the same as then, {kept['code']} with {kept['fields']}, got {given!r}"
+        )
+    return given

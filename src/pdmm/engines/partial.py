@@ -1,0 +1,270 @@
+"""Clients in this process behind links that are not perfect: some are absent, messages get lost."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.engines.local import Outcome, Sent
+from pdmm.engines.rows import Rows
+from pdmm.links import Contact, Indices
+from pdmm.methods.base import Method
+from pdmm.problems.base import Floats, Problem, Tally
+from pdmm.quantise import packed_bytes, rounded
+from pdmm.threads import Threads
+
+_KEPT = ("bits", "cursor", "sent", "applied", "heard_last")
+NUMBER_BYTES = 8  # of a sequence number, which goes with every message
+
+
+class Part(NamedTuple):
+    """What a few clients did, who took equally many steps."""
+
+    sums: Any
+    weight: float
+    tally: Tally
+    bad: int | None
+    apart: float | None
+    memory: Any
+    """What the clients remember."""
+    draft: Any
+    """What that becomes, once they know that their upload was applied."""
+
+
+class Partial:
+    """Runs those clients that hear the server; what they upload counts if it arrives.
+
+    Clients number their uploads. One that has not heard whether its last upload was applied
+    keeps that upload's outcome beside its memory, and takes it over when the server's next
+    message says so.
+
+    Args:
+        problem: the clients' functions.
+        method: what they run.
+        x0: the start.
+        weights: of the clients.
+        rounds: how many are planned.
+        threads: for blocks of clients.
+        bits: of a number in an upload and in a broadcast; None for full precision.
+        at_server: whether the server keeps the clients' memories, and ships them.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: Method,
+        x0: Floats,
+        weights: npt.NDArray[np.float64],
+        rounds: int,
+        threads: Threads,
+        bits: int | None,
+        at_server: bool,
+    ) -> None:
+        self.method, self.weights, self.threads = method, weights, threads
+        self.source = problem.prepare(rounds, method.steps, method.exact, threads)
+        self.blocks, self.dtype = problem.blocks(), problem.dtype
+        m = problem.clients
+        self.bits, self.at_server = bits, at_server
+        start = method.client_start(x0.astype(self.dtype)[None])
+        if bits is not None:
+            # Rounded changes are added up in float64 on both sides, so that the sums stay equal.
+            start = type(start)(*(field.astype(np.float64) for field in start))
+        self.memory: Rows = Rows(start, m, problem.memory_folder)
+        self.cursor = np.zeros(m, dtype=np.int64)
+        self.sent = np.zeros(m, dtype=np.int64)  # uploads of every client
+        self.applied = np.zeros(m, dtype=np.int64)  # the last of them that the server applied
+        self.drafts: dict[int, Any] = {}  # of clients that have not heard about their last upload
+        self.held: Any = None  # the message as clients hold it, where it is rounded
+        self._held_fields: list[Any] | None = None
+        self.heard_last = np.full(m, -1, dtype=np.int64)  # the round that a client is known to have
+        self.starts = np.array([block.start for block in self.blocks])
+
+    # --- a round --------------------------------------------------------------------------
+
+    def contact(
+        self, message: Any, contact: Contact, r: int, steps: npt.NDArray[np.int64] | int
+    ) -> Outcome:
+        """Send the message to the chosen clients, and average the uploads that arrive.
+
+        Args:
+            message: the server's.
+            contact: who is chosen, and what arrives.
+            r: the round.
+            steps: local steps of every client that hears it, or of all.
+        """
+        delivered, vector_bytes = self._delivered(message)
+        clients, arrives = contact.listeners, contact.arrives[contact.heard]
+        told = contact.told[contact.heard] & arrives
+        counts = np.broadcast_to(np.asarray(steps), clients.shape)
+        sent = self._count(contact, vector_bytes, delivered, r)
+        self._resolve(clients)
+        jobs = list(self._blocks(clients, counts))
+        parts: list[Part] = list(
+            self.threads.map(
+                lambda job: self._part(delivered, clients[job[0]], arrives[job[0]], job[1]), jobs
+            )
+        )
+        self.sent[clients] += 1
+        self.applied[clients[arrives]] = self.sent[clients[arrives]]
+        self.heard_last[clients[arrives]] = r  # as far as the server knows
+        for (rows, _), part in zip(jobs, parts, strict=True):
+            self._keep(clients[rows], told[rows], part)
+        return self._outcome(parts, sent, int(arrives.sum()))
+
+    def _outcome(self, parts: list[Part], sent: Sent, arrived: int) -> Outcome:
+        tally = Tally()
+        for part in parts:
+            tally.gradients += part.tally.gradients
+            tally.values += part.tally.values
+            tally.exact += part.tally.exact
+            tally.error = max(tally.error, part.tally.error)
+            tally.missed = max(tally.missed, part.tally.missed)
+        bad = next((part.bad for part in parts if part.bad is not None), None)
+        weight = sum(part.weight for part in parts)
+        if not arrived:
+            return Outcome(None, 0.0, tally, bad, None, sent, 0)
+        arriving = [part for part in parts if part.weight]
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = [sum(f) for f in zip(*(part.sums for part in arriving), strict=True)]
+            apart = [part.apart for part in arriving]
+            known = [value for value in apart if value is not None]
+        return Outcome(
+            mean=type(arriving[0].sums)(*(total / weight for total in sums)),
+            share=weight / float(self.weights.sum()),
+            tally=tally,
+            bad_client=bad,
+            disagreement=sum(known) / weight if len(known) == len(apart) else None,
+            sent=sent,
+            arrived=arrived,
+        )
+
+    def _blocks(
+        self, clients: Indices, steps: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[Indices, int]]:
+        """Positions among the clients, block by block and with equally many steps in each."""
+        block = np.searchsorted(self.starts, clients, side="right")
+        order = np.lexsort((clients, steps, block))
+        key = np.column_stack([block, steps])[order]
+        cuts = np.flatnonzero((np.diff(key, axis=0) != 0).any(axis=1)) + 1
+        for rows in np.split(order, cuts) if len(order) else ():
+            yield rows, int(steps[rows[0]])
+
+    def _part(
+        self, message: Any, clients: Indices, arrives: npt.NDArray[np.bool_], steps: int
+    ) -> Part:
+        method = self.method
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen below
+            f = self.source.at(clients, self.cursor[clients])
+            mine = method.receive(message, self.memory.read(clients))
+            used = type(mine)(*(field.astype(self.dtype, copy=False) for field in mine))
+            upload, draft = method.client(message, used, f, steps)
+            if self.bits is not None:
+                upload = type(upload)(*(rounded(field, self.bits) for field in upload))
+            after = method.accept(mine, draft, upload)
+            self.cursor[clients] += steps
+            w = self.weights[clients] * arrives
+            rows = [field.astype(np.float64, copy=False) for field in upload]
+            bad_rows = ~np.all([np.isfinite(field).all(axis=1) for field in rows], axis=0)
+            sums = type(upload)(*(w @ field for field in rows))
+            apart = method.disagreement(upload)
+            apart = None if apart is None else float(w @ apart)
+        found = np.flatnonzero(bad_rows & arrives)
+        bad = int(clients[found[0]]) if len(found) else None
+        return Part(sums, float(w.sum()), f.tally, bad, apart, mine, after)
+
+    # --- memories -------------------------------------------------------------------------
+
+    def _keep(self, clients: Indices, told: npt.NDArray[np.bool_], part: Part) -> None:
+        """Those that were told take their drafts over; the others keep both."""
+        both = zip(part.memory, part.draft, strict=True)
+        rows = [np.where(told.reshape(-1, *[1] * (old.ndim - 1)), new, old) for old, new in both]
+        self.memory.write(clients, type(part.memory)(*rows))
+        for k in np.flatnonzero(~told):
+            self.drafts[int(clients[k])] = [field[k : k + 1].copy() for field in part.draft]
+
+    def _resolve(self, clients: Indices) -> None:
+        """Clients hear which upload was applied last: they take their drafts over, or drop them."""
+        for i in clients.tolist() if self.drafts else ():
+            draft = self.drafts.pop(i, None)
+            if draft is not None and self.applied[i] == self.sent[i]:
+                self.memory.write(np.array([i]), self.memory.kind(*draft))
+
+    def settled(self) -> Any:
+        """The memories as they will be once everyone has heard of its last upload."""
+        memory = self.memory.all()
+        for i, draft in self.drafts.items():
+            if self.applied[i] == self.sent[i]:
+                for field, row in zip(memory, draft, strict=True):
+                    field[i] = row[0]
+        return memory
+
+    def state(self) -> dict[str, Any]:
+        fields = zip(*self.drafts.values(), strict=True)
+        return {
+            **{name: getattr(self, name) for name in _KEPT},
+            "memory": self.memory.state(),
+            "waiting": np.array(list(self.drafts), dtype=np.int64),
+            "drafts": [np.concatenate(rows) for rows in fields],
+            "held": None if self.held is None else list(self.held),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        self.memory.load(state["memory"])
+        for k, i in enumerate(state["waiting"].tolist()):
+            self.drafts[i] = [field[k : k + 1] for field in state["drafts"]]
+        self._held_fields = state["held"]  # of which kind is known with the next message
+
+    # --- links ----------------------------------------------------------------------------
+
+    def _delivered(self, message: Any) -> tuple[Any, int]:
+        """The message as clients get it, and the bytes of one of its vectors."""
+        kind = type(message)
+        plain = kind(*(np.asarray(field, dtype=self.dtype) for field in message))
+        full = plain[0].size * self.dtype.itemsize
+        if self.bits is None:
+            return plain, full
+        if self._held_fields is not None:
+            self.held, self._held_fields = kind(*self._held_fields), None
+        if self.held is None:
+            self.held = plain  # the first is sent as it is
+            return plain, full
+        moved = (
+            old + rounded((np.asarray(new, dtype=np.float64) - old)[None], self.bits)[0]
+            for new, old in zip(message, self.held, strict=True)
+        )
+        self.held = kind(*(np.asarray(field, dtype=self.dtype) for field in moved))
+        return self.held, packed_bytes(plain[0].size, self.bits)
+
+    def _count(self, contact: Contact, vector_bytes: int, message: Any, r: int) -> Sent:
+        """What is sent: also what does not arrive."""
+        d, item = message[0].size, self.dtype.itemsize
+        method = self.method
+        full, chosen, heard = d * item, contact.chosen, int(contact.heard.sum())
+        down = np.full(len(chosen), full)
+        up_vector = full
+        if self.bits is not None:
+            # Differences that were missed come first, or the vector itself, if that is less.
+            missed = r - self.heard_last[chosen]
+            new = self.heard_last[chosen] < 0
+            down = np.where(new, full, np.minimum(full, missed * vector_bytes))
+            up_vector = packed_bytes(d, self.bits)
+        more_down = method.memory_vectors if self.at_server else 0
+        more_up = method.draft_vectors if self.at_server else 0
+        return Sent(
+            contacts=len(chosen),
+            uploads=heard,
+            vectors_down=len(chosen) * (method.vectors_down + more_down),
+            vectors_up=heard * (method.vectors_up + more_up),
+            bytes_down=int(down.sum()) * method.vectors_down
+            + len(chosen) * (more_down * full + NUMBER_BYTES + 8 * method.scalars[0]),
+            bytes_up=heard
+            * (
+                method.vectors_up * up_vector
+                + more_up * full
+                + NUMBER_BYTES
+                + 8 * method.scalars[1]
+            ),
+        )

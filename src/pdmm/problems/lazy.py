@@ -1,0 +1,202 @@
+"""Clients that are made when they first take part: millions of them, of which few are there."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.checks import ClientError, whole
+from pdmm.problems.base import Block, Clients, Floats, Problem, Total
+from pdmm.problems.constants import Constants
+from pdmm.threads import Threads
+
+BLOCK = 64  # clients that are worked on together
+
+
+class Lazy(Problem):
+    """A sum of very many functions, each made when its client first takes part.
+
+    Args:
+        count: how many clients there are.
+        make_client: called as ``make_client(i)``: client i's function, a problem with one
+            client such as ``pdmm.LeastSquares([A], [b])``. It must give the same each time.
+        evaluate: called as ``evaluate(x)``: F(x), for the history's ``objective``. Without it
+            there is none: nobody knows all clients.
+        keep: so many clients are kept, those that took part last; the others are made again.
+        folder: where the clients' memories live as files, if the main memory is too small.
+
+    Take part in ``pdmm.solve`` with ``participation=``. There are no certificates, and nothing
+    chooses parameters: L and mu are not known.
+
+    Example:
+        >>> import numpy as np, pdmm
+        >>> def phone(i):
+        ...     rng = np.random.default_rng(i)
+        ...     A = rng.standard_normal((8, 3))
+        ...     return pdmm.LeastSquares([A], [A @ np.array([1.0, -2.0, 3.0])])
+        >>> phones = pdmm.Lazy(1_000_000, phone)
+        >>> method = pdmm.AGPDMM(step_size=0.02, local_steps=20, rho=2.0)
+        >>> result = pdmm.solve(phones, method, rounds=20, participation=20)
+        >>> result.x.shape
+        (3,)
+    """
+
+    def __init__(
+        self,
+        count: int,
+        make_client: Callable[[int], Problem],
+        evaluate: Callable[[Floats], float] | None = None,
+        keep: int = 1000,
+        folder: str | None = None,
+    ) -> None:
+        self.clients = whole("count", count, at_least=1)
+        if not callable(make_client):
+            raise ValueError(f"make_client must be callable as make_client(i), got {make_client!r}")
+        if evaluate is not None and not callable(evaluate):
+            raise ValueError(f"evaluate must be callable as evaluate(x), got {evaluate!r}")
+        self.make_client, self.evaluate = make_client, evaluate
+        self.keep = whole("keep", keep, at_least=1)
+        self.memory_folder = folder
+        self._made: OrderedDict[int, Problem] = OrderedDict()
+        self._lock = Lock()
+        first = self._make(0)
+        self.dimension, self.dtype, self.parallel = first.dimension, first.dtype, first.parallel
+        self._made[0] = first
+
+    def __repr__(self) -> str:
+        return f"Lazy({self.clients} clients, dimension {self.dimension}, {self.dtype})"
+
+    def _make(self, i: int) -> Problem:
+        try:
+            made = self.make_client(i)
+        except Exception as error:
+            raise ClientError(f"make_client({i}) raised {type(error).__name__}: {error}") from error
+        if not isinstance(made, Problem) or made.clients != 1:
+            raise ClientError(
+                f"make_client({i}) must return a problem with one client, such as "
+                f"pdmm.LeastSquares([A], [b]), got {made!r}"
+            )
+        return made
+
+    def function(self, i: int) -> Problem:
+        """Client i's function, made if it is not kept."""
+        with self._lock:
+            if i in self._made:
+                self._made.move_to_end(i)
+                return self._made[i]
+        made = self._make(i)
+        if (made.dimension, made.dtype) != (self.dimension, self.dtype):
+            raise ClientError(
+                f"make_client({i}) has dimension {made.dimension} and {made.dtype}, but client 0 "
+                f"has {self.dimension} and {self.dtype}"
+            )
+        with self._lock:
+            self._made[i] = made
+            while len(self._made) > self.keep:
+                self._made.popitem(last=False)
+        return made
+
+    def blocks(self) -> list[slice]:
+        starts = range(0, self.clients, BLOCK)
+        return [slice(a, min(a + BLOCK, self.clients)) for a in starts]
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "LazyBlock":
+        chosen = np.arange(self.clients)[clients] if isinstance(clients, slice) else clients
+        return LazyBlock(self, chosen, cursor)
+
+    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> "LazyTotal":
+        return LazyTotal(self.evaluate)
+
+    def smoothness(self, weights: Any = None) -> Constants:
+        """Not known: it would take all clients."""
+        self._unknown("smoothness L")
+
+    def strong_convexity(self, weights: Any = None) -> Constants:
+        """Not known: it would take all clients."""
+        self._unknown("strong convexity mu")
+
+    def _unknown(self, what: str) -> NoReturn:
+        raise ValueError(
+            f"the {what} of a Lazy problem is not known: give the method its numbers, e.g. "
+            "pdmm.AGPDMM(step_size=0.01, local_steps=10, rho=1.0)"
+        )
+
+
+class LazyTotal(Total):
+    """F as far as the user evaluates it."""
+
+    accurate = False
+    everyone = False
+
+    def __init__(self, evaluate: Callable[[Floats], float] | None) -> None:
+        self.evaluate, self.known = evaluate, evaluate is not None
+        self.calls = 0
+
+    def value(self, x: Floats) -> float:
+        if self.evaluate is None:
+            return float("nan")
+        return float(self.evaluate(x.copy()))
+
+    def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        raise ClientError("a Lazy problem has no gradient of all clients")
+
+    def divergence(self, x: Floats, y: Floats) -> float:
+        raise NotImplementedError
+
+
+class LazyBlock(Block):
+    """A few clients, one after the other."""
+
+    def __init__(
+        self, problem: Lazy, clients: npt.NDArray[Any], cursor: npt.NDArray[np.int64] | None
+    ) -> None:
+        super().__init__(len(clients))
+        self.parts = [
+            problem.function(int(i)).at(slice(0, 1), None if cursor is None else cursor[k : k + 1])
+            for k, i in enumerate(clients)
+        ]
+
+    def _each(self, x: Floats) -> list[Floats]:
+        rows = np.broadcast_to(x, (self.size, x.shape[-1]))
+        return [rows[k : k + 1] for k in range(self.size)]
+
+    def _gradient(self, x: Floats) -> Floats:
+        rows = zip(self.parts, self._each(x), strict=True)
+        return np.concatenate([part.gradient(row) for part, row in rows])
+
+    def value(self, x: Floats) -> Floats:
+        rows = zip(self.parts, self._each(x), strict=True)
+        return np.concatenate([part.value(row) for part, row in rows])
+
+    def _steps(
+        self,
+        start: Floats,
+        step: float,
+        count: int,
+        pull: Floats | None,
+        rho: float,
+        average: bool,
+    ) -> tuple[Floats, Floats]:
+        pulls = [None] * self.size if pull is None else self._each(pull)
+        both = [
+            part._steps(own, step, count, own_pull, rho, average)
+            for part, own, own_pull in zip(self.parts, self._each(start), pulls, strict=True)
+        ]
+        last = np.concatenate([b[0] for b in both])
+        return last, np.concatenate([b[1] for b in both]) if average else last
+
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
+        rows = zip(self.parts, self._each(anchor), self._each(start), strict=True)
+        solved = [part.prox(own, rho, begin) for part, own, begin in rows]
+        for part in self.parts:
+            self.tally.exact += part.tally.exact
+            self.tally.gradients += part.tally.gradients
+            self.tally.values += part.tally.values
+            self.tally.error = max(self.tally.error, part.tally.error)
+            self.tally.missed = max(self.tally.missed, part.tally.missed)
+        return np.concatenate(solved)
