@@ -646,7 +646,7 @@ def test_an_exact_step_that_misses_its_tolerance_warns() -> None:
 def test_numpy_scalars_do_not_widen_a_float32_run(method: pdmm.Method, kind: str) -> None:
     problem = scaled(np.float32, 1.0) if kind == "least squares" else softmax(np.float32)
     parameters = vars(method)
-    assert all(type(v) in (float, int, str, type(None)) for v in parameters.values())
+    assert all(type(v) in (float, int, bool, str, type(None)) for v in parameters.values())
     plain = pdmm.solve(
         problem, type(method)(**parameters), rounds=3, weights=[1.0, 2.0, 1.0, 1.0, 3.0]
     )

@@ -68,7 +68,7 @@ def warn(problem: Problem, method: Method, worst: float) -> None:
             f"{worst:.1e}, above the tolerance {Block.tolerance:.0e}: "
             "see history['exact_error']",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=5,  # the call of pdmm.solve
         )
         return  # gradients that are only noisy look bent too
     bent = problem.negative_curvature()
@@ -79,7 +79,7 @@ def warn(problem: Problem, method: Method, worst: float) -> None:
             f"{problem.strong_convexity().clients[refuted]:g}, but its gradients show less: "
             "the certificate has no bound",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=5,  # the call of pdmm.solve
         )
     if bent is not None:
         client, curvature = bent
@@ -88,5 +88,5 @@ def warn(problem: Problem, method: Method, worst: float) -> None:
             f"curvature was {curvature:.2g}. What was found is at best a stationary point; "
             f"check gradient[{client}], or add a strongly convex term",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=5,  # the call of pdmm.solve
         )

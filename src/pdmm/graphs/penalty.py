@@ -60,6 +60,8 @@ def choose_rho(network: Network, groups: list[Group]) -> tuple[float, tuple[str,
     found = minimize_scalar(slowest_rate, bounds=(best - step, best + step), method="bounded")
     rho = float(math.exp(found.x))
     near = f"{theta:.4g}" if theta < 0.9995 else f"1 - {1 - theta:.2g}"
+    if isinstance(network.edges, Constrained) and network.edges.x_shape[0] > DENSE:
+        near += " (assumed)"
     return rho, (
         f"rho {rho:.3g}: curvature {low:.3g} .. {high:.3g} a neighbour, slowest eigenvalue of "
         f"the graph {near}",

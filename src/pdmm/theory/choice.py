@@ -221,7 +221,7 @@ def _settle(method: Method, known: _Known, why: list[str], adaptive: bool = True
             f"step_size={method.eta:g} is above 2/L = {2 / known.L:.3g} "
             f"({known.smoothness.kind}): the run may diverge; step_size='auto' takes 1/L",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,  # the call of pdmm.solve
         )
     if isinstance(method, InexactFedSplit) and method.start == "anchor":
         why.append("start stays 'anchor', as published, which stalls; 'server' converges")
