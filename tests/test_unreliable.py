@@ -994,7 +994,7 @@ def test_bytes_of_rounded_vectors_with_catching_up(bits: int) -> None:
     ways = set()
     for r, contact in enumerate(contacts(10, rounds, 0.3, 0.0, 2), start=1):
         for i in contact.chosen.tolist():
-            missed = (r - last[i]) * vector if i in last else full
+            missed = (r - last.get(i, 0)) * vector  # before its first round, it knows x0
             ways.add("differences" if missed < full else "full")
             down += min(missed, full) + 8
             up += vector + 8
@@ -1016,8 +1016,8 @@ def test_bytes_of_catching_up_where_messages_get_lost() -> None:
     known: dict[int, int] = {}
     for r, contact in enumerate(contacts(10, rounds, 0.6, 0.3, 0), start=1):
         for k, i in enumerate(contact.chosen.tolist()):
-            least += min((r - heard[i]) * vector, full) + 8 if i in heard else full + 8
-            most += min((r - known[i]) * vector, full) + 8 if i in known else full + 8
+            least += min((r - heard.get(i, 0)) * vector, full) + 8
+            most += min((r - known.get(i, 0)) * vector, full) + 8
             if contact.heard[k]:
                 heard[i] = r
                 if contact.arrives[k]:
@@ -1032,8 +1032,8 @@ def test_state_at_the_server_with_few_bits_ships_whole_memories() -> None:
         c.problem, pdmm.GPDMM(1 / c.L, 3, c.rho), rounds, bits=bits, state="server", record_every=1
     )
     vector = packed_bytes(9, bits)
-    # Everyone hears every message: the first in full, then differences.
-    down = [0] + [6 * (72 + 8 + 2 * 72)] + [6 * (vector + 8 + 2 * 72)] * (rounds - 1)
+    # Everyone hears every message: all are differences, the first from x0.
+    down = [0] + [6 * (vector + 8 + 2 * 72)] * rounds
     up = [0] + [6 * (vector + 8 + 72)] * rounds
     assert result.history["bytes_down"].tolist() == np.cumsum(down).tolist()
     assert result.history["bytes_up"].tolist() == np.cumsum(up).tolist()

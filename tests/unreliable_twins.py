@@ -237,12 +237,17 @@ def run(
     server = twin.server_start(net)
     clients = [Client(twin.client_start(net)) for _ in range(net.m)]
     applied = [0] * net.m  # per client, the number of its last upload that was applied
-    broadcast: State = {}  # what a client holds that heard everything
-    differences: list[State] = [{}]  # of round 0 (none), 1 (the message itself), 2, ...
+    # What a client holds that heard everything: at first what all know, x0 (and c = 0).
+    broadcast: State = {
+        name: net.x0.copy() if name == "x" else 0 * net.x0 for name in twin.message(server)
+    }
+    for client in clients:
+        client.held = {name: v.copy() for name, v in broadcast.items()}
+    differences: list[State] = [{}]  # of round 0 (none), 1, 2, ...
     down = up = 0
     for r, contact in enumerate(contacts, start=1):
         message = twin.message(server)
-        if r == 1 or bits is None:
+        if bits is None:
             differences.append({})
             broadcast = {name: v.copy() for name, v in message.items()}
         else:

@@ -75,9 +75,10 @@ class Partial:
         self.sent = np.zeros(m, dtype=np.int64)  # uploads of every client
         self.applied = np.zeros(m, dtype=np.int64)  # the last of them that the server applied
         self.drafts: dict[int, Any] = {}  # of clients that have not heard about their last upload
-        self.held: Any = None  # the message as clients hold it, where it is rounded
-        self._held_fields: list[Any] | None = None
-        self.heard_last = np.full(m, -1, dtype=np.int64)  # the round that a client is known to have
+        # The message as clients hold it, where it is rounded: all know x0.
+        first = method.broadcast(method.server_start(1.0 * x0, lambda v, t: v))
+        self.held = type(first)(*(np.asarray(field, dtype=self.dtype) for field in first))
+        self.heard_last = np.zeros(m, dtype=np.int64)  # the round that a client is known to have
         self.starts = np.array([block.start for block in self.blocks])
 
     # --- a round --------------------------------------------------------------------------
@@ -206,7 +207,7 @@ class Partial:
             "memory": self.memory.state(),
             "waiting": np.array(list(self.drafts), dtype=np.int64),
             "drafts": [np.concatenate(rows) for rows in fields],
-            "held": None if self.held is None else list(self.held),
+            "held": list(self.held),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -215,7 +216,7 @@ class Partial:
         self.memory.load(state["memory"])
         for k, i in enumerate(state["waiting"].tolist()):
             self.drafts[i] = [field[k : k + 1] for field in state["drafts"]]
-        self._held_fields = state["held"]  # of which kind is known with the next message
+        self.held = type(self.held)(*state["held"])
 
     # --- links ----------------------------------------------------------------------------
 
@@ -225,11 +226,6 @@ class Partial:
         plain = kind(*(np.asarray(field, dtype=self.dtype) for field in message))
         full = plain[0].size * self.dtype.itemsize
         if self.bits is None:
-            return plain, full
-        if self._held_fields is not None:
-            self.held, self._held_fields = kind(*self._held_fields), None
-        if self.held is None:
-            self.held = plain  # the first is sent as it is
             return plain, full
         moved = (
             old + rounded((np.asarray(new, dtype=np.float64) - old)[None], self.bits)[0]
@@ -248,8 +244,7 @@ class Partial:
         if self.bits is not None:
             # Differences that were missed come first, or the vector itself, if that is less.
             missed = r - self.heard_last[chosen]
-            new = self.heard_last[chosen] < 0
-            down = np.where(new, full, np.minimum(full, missed * vector_bytes))
+            down = np.minimum(full, missed * vector_bytes)
             up_vector = packed_bytes(d, self.bits)
         more_down = method.memory_vectors if self.at_server else 0
         more_up = method.draft_vectors if self.at_server else 0

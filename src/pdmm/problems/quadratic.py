@@ -16,6 +16,7 @@ from pdmm.checks import PerClient
 from pdmm.problems.base import Block, Clients, Floats, descend
 
 CACHE_BYTES = 4 * 2**20  # matrices that are used several times in a row
+KEPT_BYTES = 64 * 2**20  # functions of the eigenvalues, for parameters used before
 
 
 def _times(matrices: Floats, x: Floats) -> Floats:
@@ -237,10 +238,11 @@ class Spectral(Quadratics):
         return _transposed(W, y)
 
     def _diagonal(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Functions of the eigenvalues, kept for the parameters last used."""
+        """Functions of the eigenvalues, kept for the parameters used lately."""
         with self._lock:
             if key not in self._known:
-                self._known.clear()
+                if len(self._known) * self.e.nbytes > KEPT_BYTES:  # clients may differ in K
+                    self._known.clear()
                 with np.errstate(all="ignore"):  # too large a step overflows here: it is seen later
                     self._known[key] = make()
             return self._known[key]
