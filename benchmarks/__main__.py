@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-NAMES = ("least_squares", "softmax", "many_clients", "shapes", "network", "auto")
+NAMES = ("least_squares", "softmax", "many_clients", "shapes", "network", "unreliable", "auto")
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or NAMES

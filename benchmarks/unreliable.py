@@ -116,7 +116,7 @@ def grid() -> dict[Cell, Curve]:
     ]
     found = runs(cells)
     print("  (after ^: how often more bits were taken; rounds to 1e-10 in brackets)")
-    print(f"  {'':26s}" + "".join(f"{'all' if b is None else b:>20} bits"[:24] for b in BITS))
+    print(f"  {'bits':26s}" + "".join(f"{'all' if b is None else b:>20}" for b in BITS))
     for name in METHODS:
         for loss in LOSSES:
             for p in PARTICIPATION:
@@ -184,30 +184,84 @@ def many() -> None:
     )
 
 
-def figure(found: dict[Cell, Curve], folder: Path) -> None:
-    """Gap against rounds and bytes, for AGPDMM: participation, losses, bits."""
+MNIST = {
+    "AGPDMM, 4 bits": ("AGPDMM", 4),
+    "AGPDMM, 8 bits": ("AGPDMM", 8),
+    "AGPDMM": ("AGPDMM", None),
+    "SCAFFOLD": ("SCAFFOLD", None),
+    "FedAvg": ("FedAvg", None),
+}
+
+
+def mnist() -> dict[str, tuple[Any, Any]]:
+    """Accuracy against bytes, a class a client, mini-batches of 300, as in the paper's Fig. 3."""
+    from pdmm.data import DataError
+    from pdmm.paper import fig3
+    from pdmm.paper.jobs import METHODS as MAKE
+
+    rounds, steps, every = 300, 10, 5
+    heading(f"MNIST, softmax regression, a class a client, K = {steps}, batches of 300, eta 0.05")
+    try:
+        images, problem, _ = fig3.setting("mnist")
+    except DataError as error:
+        print(f"  left out: {error}")
+        return {}
+    curves: dict[str, tuple[Any, Any]] = {}
+    for label, (name, bits) in MNIST.items():
+        accuracy = [
+            100 * problem.accuracy(np.zeros(problem.dimension), images.X_test, images.y_test)
+        ]
+
+        def evaluate(r: int, x: Any, accuracy: list[float] = accuracy) -> None:
+            if r % every == 0:
+                accuracy.append(100 * problem.accuracy(x, images.X_test, images.y_test))
+
+        made = MAKE[name](step_size=0.05, local_steps=steps)
+        result = pdmm.solve(
+            problem, made, rounds, bits=bits, record_every=every, callback=evaluate, optimum=False
+        )
+        sent = result.history["bytes_up"] + result.history["bytes_down"]
+        curves[label] = sent, np.array(accuracy)
+        above = np.flatnonzero(curves[label][1] < 90)
+        first = int(above[-1]) + 1
+        to_90 = f"{sent[first] / 1e6:.1f} MB to 90%" if first < len(sent) else "90% not reached"
+        print(f"  {label:16s} {accuracy[-1]:.2f}% after {rounds} rounds, {to_90}", flush=True)
+    return curves
+
+
+def figures(found: dict[Cell, Curve], curves: dict[str, tuple[Any, Any]], folder: Path) -> None:
+    """Gap against rounds and bytes: every method, participation, losses, bits; MNIST."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
 
+    from pdmm.report.figures import look
+
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    folder.mkdir(parents=True, exist_ok=True)
     shades = dict(zip(PARTICIPATION, ("#08306b", "#2171b5", "#6baed6", "#b5cfe8"), strict=True))
     dashes: dict[int | None, Any] = dict(
         zip(BITS, ("-", (0, (6, 2)), (0, (3, 1.5)), (0, (1, 1.2))), strict=True)
     )
-    plot, axes = plt.subplots(2, 2, figsize=(9.5, 6.4), sharey=True, layout="constrained")
-    for row, loss in zip(axes, LOSSES, strict=True):
-        for p in PARTICIPATION:
-            for bits in BITS:
-                c = found[Cell("AGPDMM", p, loss, bits)]
-                y = np.where(c.gap > 1e-24, c.gap, np.nan)
-                for axis, x in zip(row, (c.rounds, c.sent / 1e6), strict=True):
-                    axis.loglog(x[1:], y[1:], color=shades[p], linestyle=dashes[bits], lw=1.4)
-        row[0].set_ylabel(f"{'no losses' if not loss else f'{loss:.0%} lost'}\nrelative gap")
-    axes[1][0].set_xlabel("round")
-    axes[1][1].set_xlabel("megabytes, up and down, all clients")
+    plot, axes = plt.subplots(
+        4, 4, figsize=(11, 9), sharey="row", sharex="col", layout="constrained"
+    )
+    for row, name in zip(axes, METHODS, strict=True):
+        for k, loss in enumerate(LOSSES):
+            for p in PARTICIPATION:
+                for bits in BITS:
+                    c = found[Cell(name, p, loss, bits)]
+                    y = np.where(c.gap > 1e-20, c.gap, np.nan)
+                    for axis, x in zip(row[2 * k :], (c.rounds, c.sent / 1e6), strict=False):
+                        axis.loglog(x[1:], y[1:], color=shades[p], linestyle=dashes[bits], lw=1.2)
+        row[0].set_ylabel(f"{name}\nrelative gap")
+    for k, loss in enumerate(LOSSES):
+        axes[-1][2 * k].set_xlabel("round")
+        axes[-1][2 * k + 1].set_xlabel("megabytes, all clients")
+        for axis in axes[0][2 * k : 2 * k + 2]:
+            axis.set_title(f"{loss:.0%} of the messages lost" if loss else "no losses", fontsize=9)
     for axis in axes.flat:
         axis.grid(color="#e8e8e8", lw=0.6)
         axis.set_axisbelow(True)
@@ -216,17 +270,30 @@ def figure(found: dict[Cell, Curve], folder: Path) -> None:
     names = [f"{p:.0%} of the clients" for p in PARTICIPATION]
     names += ["all bits" if b is None else f"{b} bits" for b in BITS]
     plot.legend(lines, names, loc="outside lower center", ncols=4, frameon=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    plot.savefig(folder / "unreliable.png", dpi=150)
+    plot.savefig(folder / "unreliable.png", dpi=130)
+    plt.close(plot)
+    if not curves:
+        return
+    plot, axis = plt.subplots(figsize=(6.2, 3.8), layout="constrained")
+    for label, (sent, accuracy) in curves.items():
+        style: dict[str, Any] = {**look(label), "linewidth": 1.6}
+        if "8 bits" in label:
+            style["linestyle"] = (0, (1, 1.2))
+        axis.semilogx(sent[1:] / 1e6, accuracy[1:], label=label, **style)
+    axis.set(xlabel="megabytes, up and down, all clients", ylabel="accuracy, %", ylim=(70, 93))
+    axis.grid(color="#e8e8e8", lw=0.6)
+    axis.legend(frameon=False)
+    plot.savefig(folder / "unreliable_mnist.png", dpi=150)
     plt.close(plot)
 
 
 def main() -> None:
     found = grid()
-    if "--figures" in sys.argv:
-        figure(found, Path(sys.argv[sys.argv.index("--figures") + 1]))
     bytes_to()
+    curves = mnist()
     many()
+    if "--figures" in sys.argv:
+        figures(found, curves, Path(sys.argv[sys.argv.index("--figures") + 1]))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ Make = Callable[[], pdmm.Problem]
 AG = pdmm.AGPDMM(step_size=0.02, local_steps=3)
 
 
-class Halt(Exception):
+class HaltError(Exception):
     """Raised by a callback: the run ends wherever it is."""
 
 
@@ -70,8 +71,8 @@ def hinges() -> pdmm.Functions:
 
     centres = (40.0, 60.0, 80.0)
     return pdmm.Functions(
-        value=[lambda x, c=c: value(x, c) for c in centres],
-        gradient=[lambda x, c=c: gradient(x, c) for c in centres],
+        value=[partial(value, c=c) for c in centres],
+        gradient=[partial(gradient, c=c) for c in centres],
         dimension=3,
     )
 
@@ -80,14 +81,20 @@ def absolute() -> pdmm.Functions:
     """Functions with a prox and kinks."""
     centres = [np.array([0.0, 1.0]), np.array([2.0, -1.0]), np.array([5.0, 3.0])]
 
+    def value(x: Any, c: Any) -> float:
+        return float(np.abs(x - c).sum())
+
+    def gradient(x: Any, c: Any) -> Any:
+        return np.sign(x - c)
+
     def prox(v: Any, t: float, c: Any) -> Any:
         return c + np.sign(v - c) * np.maximum(np.abs(v - c) - t, 0)
 
     return pdmm.Functions(
-        value=[lambda x, c=c: float(np.abs(x - c).sum()) for c in centres],
-        gradient=[lambda x, c=c: np.sign(x - c) for c in centres],
+        value=[partial(value, c=c) for c in centres],
+        gradient=[partial(gradient, c=c) for c in centres],
         dimension=2,
-        prox=[lambda v, t, c=c: prox(v, t, c) for c in centres],
+        prox=[partial(prox, c=c) for c in centres],
     )
 
 
@@ -114,7 +121,7 @@ def assert_same(found: pdmm.Result, whole: pdmm.Result) -> None:
 def halt_at(stop: int) -> Callable[[int, Any], None]:
     def callback(r: int, x: Any) -> None:
         if r == stop:
-            raise Halt
+            raise HaltError
 
     return callback
 
@@ -150,25 +157,25 @@ def interrupted(
             threads=threads,
             **given,
         )
-    except Halt:
+    except HaltError:
         broken = True
     assert broken, f"the run ended before round {stops[0]}"
     for k, stop in enumerate(stops[1:]):
         # Threads may differ from one process to the next.
-        with pytest.raises(Halt):
+        with pytest.raises(HaltError):
             pdmm.resume(path, make(), callback=halt_at(stop), threads=1 + k % 2, **again)
     return pdmm.resume(path, make(), threads=threads, **again)
 
 
 def header(path: Path) -> dict[str, Any]:
     """What the checkpoint says beside its arrays."""
-    with safe_open(path, framework="numpy") as file:  # type: ignore[no-untyped-call]
+    with safe_open(path, framework="numpy") as file:
         found: dict[str, Any] = json.loads(file.metadata()["run"])
     return found
 
 
 def arrays_of(path: Path) -> dict[str, npt.NDArray[Any]]:
-    with safe_open(path, framework="numpy") as file:  # type: ignore[no-untyped-call]
+    with safe_open(path, framework="numpy") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
@@ -192,7 +199,7 @@ def place(tmp_path: Path) -> Path:
 def laid_down(path: Path, **given: Any) -> None:
     """A run of 20 rounds, broken off after 9 of them, whose checkpoint is of round 8."""
     settings: dict[str, Any] = {"rounds": 20, "every": 4, "participation": 0.5, **given}
-    with pytest.raises(Halt):
+    with pytest.raises(HaltError):
         pdmm.solve(squares(), AG, checkpoint=path, callback=halt_at(9), **settings)
     assert done(path) == 8
 
@@ -214,18 +221,21 @@ METHODS: dict[str, pdmm.Method] = {
 }
 
 
-@pytest.mark.parametrize("links", ["perfect", "unreliable", "server"])
+LINKS: dict[str, dict[str, Any]] = {
+    "perfect": {},
+    "unreliable": {"participation": 0.5, "loss": 0.3, "bits": 6},
+    "server": {"participation": 4, "loss": 0.2, "state": "server"},
+}
+
+
+@pytest.mark.parametrize("links", LINKS)
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_every_method_goes_on_to_the_same_bits(
     method: pdmm.Method, links: str, place: Path
 ) -> None:
-    given: dict[str, Any] = {
-        "perfect": {},
-        "unreliable": {"participation": 0.5, "loss": 0.3, "bits": 6},
-        "server": {"participation": 4, "loss": 0.2, "state": "server"},
-    }[links]
+    given = LINKS[links]
     whole = pdmm.solve(squares(), method, rounds=16, seed=5, **given)
-    found = interrupted(squares, place, method, [5, 8, 8, 14], rounds=16, seed=5, **given)
+    found = interrupted(squares, place, method, [5, 8, 8], rounds=16, seed=5, **given)
     assert_same(found, whole)
 
 
@@ -246,15 +256,15 @@ ADAPTIVE: dict[str, tuple[Make, pdmm.Method | None, int]] = {
 }
 
 
-@pytest.mark.parametrize("state", ["clients", "server"])
-@pytest.mark.parametrize("case", ADAPTIVE.values(), ids=ADAPTIVE)
-def test_what_adapts_goes_on_to_the_same_bits(
-    case: tuple[Make, pdmm.Method | None, int], state: str, place: Path
-) -> None:
-    make, method, rounds = case
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [*((name, "clients") for name in ADAPTIVE), ("chosen", "server"), ("both, GPDMM", "server")],
+)
+def test_what_adapts_goes_on_to_the_same_bits(name: str, state: str, place: Path) -> None:
+    make, method, rounds = ADAPTIVE[name]
     given: dict[str, Any] = {"rounds": rounds, "state": state}
     whole = pdmm.solve(make(), method, **given)
-    stops = [r for r in (2, 4, 7, 8, 13) if r < whole.rounds]
+    stops = [r for r in (2, 4, 7, 8) if r < whole.rounds]
     assert len(stops) >= 3
     assert_same(interrupted(make, place, method, stops, every=2, **given), whole)
 
@@ -492,7 +502,7 @@ def test_a_stop_in_the_round_that_is_the_last_anyway(place: Path) -> None:
 def test_a_users_function_that_raises(place: Path) -> None:
     method = pdmm.AGPDMM(step_size="auto", local_steps=4)
     whole = pdmm.solve(hinges(), method, rounds=12)
-    for call in (40, 50, 60):
+    for call in (25, 35, 50):
         problem = hinges()
         plain, calls = problem.functions["gradient"][1], [0]
 
@@ -601,7 +611,7 @@ for where, count in jobs:
 
 def run_worker(path: Path, jobs: list[tuple[str, int]]) -> list[int]:
     """The signals that ended the children, 0 for none."""
-    one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     ended = subprocess.run(
         [sys.executable, "-c", WORKER, str(path), json.dumps(jobs)],
         env={**os.environ, **one},
@@ -746,7 +756,7 @@ def test_more_rounds(method: pdmm.Method, place: Path) -> None:
 
     short = pdmm.solve(make(), method, rounds=10, checkpoint=place, **given)
     whole = pdmm.solve(make(), method, rounds=25, **given)
-    with pytest.raises(Halt):
+    with pytest.raises(HaltError):
         pdmm.resume(place, make(), rounds=17, callback=halt_at(14), every=1)
     assert done(place) == 13
     assert_same(pdmm.resume(place, make(), rounds=25), whole)
@@ -900,7 +910,7 @@ def meta(**changes: str | None) -> Callable[[Path], object]:
 
     def write(path: Path) -> None:
         arrays = arrays_of(path)
-        with safe_open(path, framework="numpy") as file:  # type: ignore[no-untyped-call]
+        with safe_open(path, framework="numpy") as file:
             words = {**file.metadata(), **changes}
         kept = {k: v for k, v in words.items() if v is not None}
         path.write_bytes(safetensors.numpy.save(arrays, kept))
@@ -1030,20 +1040,22 @@ def test_a_problem_that_differs_elsewhere_than_at_the_start_is_refused(tmp_path:
         (images(0, None), images(0, None, l2=0.2)),
         (images(0, 4), images(0, 5)),
     ]
-    accepted = []
+    accepted: list[Any] = []
     for k, (first, second) in enumerate(pairs):
         path = tmp_path / str(k) / "run"
-        method = pdmm.AGPDMM(step_size=0.02, local_steps=3)
-        with pytest.raises(Halt):
-            pdmm.solve(first, method, rounds=20, checkpoint=path, callback=halt_at(9), every=4)
+        with pytest.raises(HaltError):
+            pdmm.solve(first, AG, rounds=20, checkpoint=path, callback=halt_at(9), every=4)
         before = bytes_of(path.parent)
         try:
             pdmm.resume(path, second)
         except ValueError as error:
-            assert "problem is not the one of the checkpoint" in str(error)
-            assert bytes_of(path.parent) == before
+            words = str(error)
         else:
+            words = ""
+        if "problem is not the one of the checkpoint" not in words:
             accepted.append((first, second))
+        elif bytes_of(path.parent) != before:
+            accepted.append((first, "the file was changed"))
     assert accepted == []
 
 
@@ -1084,8 +1096,7 @@ def test_a_users_own_method_is_given_again(place: Path) -> None:
     method = Own(step_size=0.02, local_steps=3, damping=0.9)
     whole = pdmm.solve(squares(), method, rounds=20, participation=0.5)
     given: dict[str, Any] = {"rounds": 20, "participation": 0.5}
-    code = {"method": method}
-    with pytest.raises(Halt):
+    with pytest.raises(HaltError):
         pdmm.solve(squares(), method, checkpoint=place, callback=halt_at(9), every=4, **given)
     refused(place, squares(), "method was a Own of your own: give it to resume again")
     refused(
@@ -1093,17 +1104,20 @@ def test_a_users_own_method_is_given_again(place: Path) -> None:
     )
     refused(place, squares(), "method must be the same as then", method=AG)
     refused(place, squares(), "give it to resume again", method="Own")
-    assert_same(pdmm.resume(place, squares(), **code), whole)
+    assert_same(pdmm.resume(place, squares(), method=method), whole)
 
 
 def test_a_users_own_method_may_have_any_name(place: Path) -> None:
     @dataclass(frozen=True)
-    class AGPDMM(Own):
-        """The name of one of the library's."""
+    class AGPDMM(pdmm.AGPDMM):
+        """The name and the parameters of one of the library's, but not what it does."""
+
+        def server(self, server: Any, mean: Any, share: float, prox: Any) -> Any:
+            return super().server(server, mean, 0.9 * share, prox)
 
     method = AGPDMM(step_size=0.02, local_steps=3)
     given: dict[str, Any] = {"rounds": 12, "participation": 0.5}
-    with pytest.raises(Halt):
+    with pytest.raises(HaltError):
         pdmm.solve(squares(), method, checkpoint=place, callback=halt_at(9), every=4, **given)
     refused(place, squares(), "give it to resume again")
     found = pdmm.resume(place, squares(), method=method)
