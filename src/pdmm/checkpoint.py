@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm import links, methods, regularisers
+from pdmm.checks import ClientError
 from pdmm.files import write_whole
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
@@ -51,7 +52,9 @@ def pack(value: Any, arrays: Arrays, name: str) -> Any:
         return [pack(v, arrays, f"{name}.{k}") for k, v in enumerate(value)]
     if is_dataclass(value) and not isinstance(value, type):
         kept = {f.name: getattr(value, f.name) for f in fields(value)}
-        return {"class": type(value).__name__, "fields": pack(kept, arrays, name)}
+        kind = type(value).__name__
+        word = "class" if _known(kind) is type(value) else "code"  # a user's own
+        return {word: kind, "fields": pack(kept, arrays, name)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if callable(value):
@@ -63,15 +66,20 @@ def unpack(value: Any, arrays: Arrays) -> Any:
     """The value again; code is left as it stands in the file, for the caller to replace."""
     if isinstance(value, list):
         return [unpack(v, arrays) for v in value]
-    if not isinstance(value, dict) or "code" in value:
+    if not isinstance(value, dict):
         return value
+    if "code" in value:
+        return {word: unpack(part, arrays) for word, part in value.items()}
     if "array" in value:
         return arrays[value["array"]].reshape(value["shape"])
     if "dict" in value:
         return {k: unpack(v, arrays) for k, v in value["dict"].items()}
-    kind = next((getattr(p, value["class"]) for p in PLACES if hasattr(p, value["class"])), None)
-    given = unpack(value["fields"], arrays)
-    return {"code": value["class"], "fields": given} if kind is None else kind(**given)
+    return _known(value["class"])(**unpack(value["fields"], arrays))
+
+
+def _known(name: str) -> Any:
+    """The library's class of a name, None if there is none."""
+    return next((getattr(place, name) for place in PLACES if hasattr(place, name)), None)
 
 
 # --- writing ------------------------------------------------------------------------------
@@ -97,50 +105,56 @@ class Saver:
 
     def begin(self, problem: Problem, settings: Settings, run: Run) -> None:
         """The first checkpoint of a new run."""
-        for path in (self.path, self.history):
-            if path.exists():
-                raise ValueError(
-                    f"checkpoint: {path} exists already; go on with it by pdmm.resume, or remove it"
-                )
+        if self.path.exists():
+            raise ValueError(
+                f"checkpoint: {self.path} exists already; go on by pdmm.resume, or remove it"
+            )
+        self.probe = probe(problem, run)
         self._keep_settings(problem, settings)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.history.touch()
+        self.history.write_bytes(b"")
         self.write(run)
 
     def go_on(self, problem: Problem, settings: Settings, saved: "Saved") -> None:
         """Go on where a checkpoint ends: rows that it does not count are cut off."""
         self._keep_settings(problem, settings)
-        self.rows, self.length = saved.rows, saved.length
+        self.rows, self.length, self.probe = saved.rows, saved.length, saved.probe
         os.truncate(self.history, self.length)
 
     def _keep_settings(self, problem: Problem, settings: Settings) -> None:
         self.arrays: Arrays = {}
         kept = {f.name: getattr(settings, f.name) for f in fields(settings)}
         self.settings = pack(kept, self.arrays, "settings")
+        if _is_code(self.settings["dict"]["regulariser"]):
+            raise ValueError(
+                f"regulariser is a {type(settings.regulariser).__name__} of your own, which a "
+                "checkpoint cannot keep: use L1, SquaredL2 or Box, or no checkpoint"
+            )
         self.problem = describe(problem)
 
     def after(self, run: Run) -> None:
         """After a round: a checkpoint, if one is due."""
-        if run.done % self.every == 0 or run.finished:
+        if run.done % self.every == 0 or run.finished or run.stopped:
             self.write(run)
 
     def write(self, run: Run) -> None:
         """Add the new rows of the history, then replace the checkpoint."""
         columns = run.recorder.columns
-        rows = list(zip(*columns.values(), strict=True))
+        rows = list(zip(*(column[self.rows :] for column in columns.values()), strict=True))
         with open(self.history, "ab") as file:
-            lines = [json.dumps([_plain(v) for v in row]) for row in rows[self.rows :]]
+            lines = [json.dumps([_plain(v) for v in row]) for row in rows]
             text = "".join(line + "\n" for line in lines).encode()
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        self.rows, self.length = len(rows), self.length + len(text)
+        self.rows, self.length = self.rows + len(rows), self.length + len(text)
         arrays = dict(self.arrays)
         header = {
             "problem": self.problem,
             "settings": self.settings,
             "state": pack(run.state(), arrays, "state"),
             "every": self.every,
+            "probe": self.probe,
             "columns": list(columns),
             "rows": self.rows,
             "length": self.length,
@@ -162,7 +176,19 @@ def describe(problem: Problem) -> dict[str, Any]:
         "clients": problem.clients,
         "dimension": problem.dimension,
         "dtype": str(problem.dtype),
+        "description": repr(problem),
     }
+
+
+def probe(problem: Problem, run: Run) -> float | None:
+    """F at a point of its own, by which another problem is recognised; None if it has none."""
+    point = np.random.default_rng(0).standard_normal(problem.dimension).astype(problem.dtype)
+    try:
+        with np.errstate(all="ignore"):
+            value = float(run.objective(point)[0])
+    except ClientError:
+        return None
+    return value if np.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:
@@ -182,6 +208,7 @@ class Saved:
     every: int
     rows: int
     length: int
+    probe: float | None
 
     @property
     def done(self) -> int:
@@ -190,12 +217,15 @@ class Saved:
 
     def restore(self, run: Run) -> None:
         """Put a run where this one was."""
-        first = float(self.columns.get("objective", [np.nan])[0])
-        value = float(run.objective(run.x)[0])
-        if not np.isclose(value, first, rtol=1e-6, atol=0.0, equal_nan=True):
+        value, then = probe(run.problem, run), self.probe
+        if value is None or then is None:
+            same = value is then
+        else:
+            same = bool(np.isclose(value, then, rtol=1e-6, atol=0.0))
+        if not same:
             raise ValueError(
-                f"problem is not the one of the checkpoint: its objective at the start is "
-                f"{value:.6g}, and it was {first:.6g}"
+                f"problem is not the one of the checkpoint: its objective at a random point is "
+                f"{value}, and it was {then}"
             )
         run.load(self.state, {name: list(column) for name, column in self.columns.items()})
         if run.reason == "" and run.done < run.settings.rounds:
@@ -228,6 +258,7 @@ def read(
         every=header["every"],
         rows=header["rows"],
         length=header["length"],
+        probe=header["probe"],
     )
 
 
@@ -243,12 +274,18 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
         raise ValueError(f"{path} is not a checkpoint, or not a whole one: {error}") from None
     if metadata.get("format") != FORMAT:
         raise ValueError(f"{path} is a safetensors file, but not a checkpoint of pdmm")
-    if int(metadata.get("version", 0)) > VERSION:
+    version = metadata.get("version", "")
+    if version.isdecimal() and int(version) > VERSION:
         raise ValueError(
-            f"{path} was written by a newer pdmm (version {metadata['version']} of the file, this "
-            f"one reads up to {VERSION}): update pdmm"
+            f"{path} was written by a newer pdmm (version {version} of the file, this one reads "
+            f"up to {VERSION}): update pdmm"
         )
-    return json.loads(metadata["run"]), arrays
+    try:
+        if not version.isdecimal():
+            raise ValueError(f"its version is {version!r}")
+        return json.loads(metadata["run"]), arrays
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is a damaged checkpoint: {error}") from None
 
 
 def _columns(path: Path, header: dict[str, Any]) -> dict[str, list[Any]]:
@@ -257,7 +294,10 @@ def _columns(path: Path, header: dict[str, Any]) -> dict[str, list[Any]]:
             text = file.read(header["length"])
     except FileNotFoundError:
         raise ValueError(f"the checkpoint's history {path} is missing") from None
-    rows = [json.loads(line) for line in text.splitlines()]
+    try:
+        rows = [json.loads(line) for line in text.splitlines()]
+    except ValueError as error:
+        raise ValueError(f"the checkpoint's history {path} is damaged: {error}") from None
     if len(text) != header["length"] or len(rows) != header["rows"]:
         raise ValueError(f"the checkpoint's history {path} is shorter than it was")
     return {name: [row[k] for row in rows] for k, name in enumerate(header["columns"])}

@@ -1,16 +1,23 @@
 """Files that are there whole or not at all."""
 
+import glob
 import os
-import tempfile
 from pathlib import Path
 
 
 def write_whole(path: Path, contents: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
-        part.write(contents)
-        part.flush()
-        os.fsync(part.fileno())
-    os.chmod(part.name, 0o644)
-    os.replace(part.name, path)
+    # A name of its own for every process; what a killed one leaves, its successor sweeps away.
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with open(part, "wb") as file:
+            file.write(contents)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
+        left.unlink(missing_ok=True)

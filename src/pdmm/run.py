@@ -89,7 +89,8 @@ class Run:
         self.stall = None if s.bits is None else Stall(s.bits)
         self.raised: list[str] = []
         blocks = SumOfBlocks(problem, problem.evaluator(self.engine.source), s.weights, pool)
-        total = None if s.optimum is False else problem.total(s.weights, pool)
+        without = s.optimum is False and problem.knows_all
+        total = None if without else problem.total(s.weights, pool)
         known = known_optimum(s.optimum, problem.dimension)
         self.objective = Objective(total or blocks, s.regulariser, known)
         self.server = method.server_start(s.x0, self._prox)
@@ -167,7 +168,7 @@ class Run:
             self._take_over(self.choice.smaller_steps(_steepest(self.problem)))
         answer: Any = callback(r, self.x.copy()) if callback is not None else None
         stop = np.ndim(answer) == 0 and bool(answer)
-        final = r == s.rounds or stop
+        final = r == s.rounds
         if self.tolerance is not None and (r % s.check_every == 0 or final):
             self.certificate = self._certificate()
             self.recorder.checked()
@@ -177,12 +178,17 @@ class Run:
         )
         if r % s.record_every == 0 or final or self.proven:
             self._record()
-        self.stopped = stop
-        if stop:
-            self.reason = f"stopped by the callback after round {r}"
-        elif self.proven and certificate is not None:
+        if self.proven and certificate is not None:
             self.reason = certified(certificate, r, self.tolerance)
-        self.finished = final or self.proven
+        self.finished, self.stopped = final or self.proven, stop
+
+    def close(self) -> None:
+        """Where a callback stopped it: the last certificate and row, of the result alone."""
+        if self.tolerance is not None and self.certificate is None:
+            self.certificate = self._certificate()
+            self.recorder.checked()
+        if self.recorder.columns["round"][-1] != self.done:
+            self._record()
 
     def _exchange(self, r: int) -> Outcome:
         """The messages and the work of a round."""
@@ -237,8 +243,10 @@ class Run:
         """What :func:`pdmm.solve` returns."""
         s, certificate = self.settings, self.certificate or self._certificate()
         reason = self.reason or f"all {s.rounds} rounds done"
+        if self.stopped:
+            reason = f"stopped by the callback after round {self.done}"
         missed = self.tolerance is not None and not self.proven and not self.diverged
-        if missed and self.done == s.rounds:
+        if missed and not self.stopped and self.done == s.rounds:
             known = what_is_known(certificate)
             reason += f", tolerance={self.tolerance:g} not reached: {known}"
         history = self.recorder.history()
@@ -274,7 +282,6 @@ class Run:
             "finished": self.finished,
             "diverged": self.diverged,
             "proven": self.proven,
-            "stopped": self.stopped,
             "reason": self.reason,
             "worst": self.worst,
             "tolerance": self.tolerance,
@@ -314,8 +321,6 @@ class Run:
         recorder.done, recorder.sent = Tally(**state["tally"]), Sent(*state["sent"])
         recorder.checks, recorder.exact_error = state["checks"], state["exact_error"]
         recorder.start = perf_counter() - state["seconds"]
-        if state["stopped"]:  # by a callback: it goes on
-            self.reason, self.finished = "", False
 
     def _settle(self, values: dict[str, Any]) -> None:
         """Take over the method's parameters as they were by then."""

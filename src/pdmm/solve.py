@@ -207,6 +207,8 @@ def resume(
         run = Run(problem, settings, pool)
         saved.restore(run)
         saver.go_on(problem, settings, saved)
+        if rounds is not None:
+            saver.write(run)  # what was asked for now counts
         return _finish(run, callback, progress, saver)
 
 
@@ -219,11 +221,13 @@ def _finish(
     """The rounds that are left."""
     name, left = type(run.choice.method).__name__, run.settings.rounds - run.done
     with progress_bar(name, left, show=progress) as advance:
-        while not run.finished and run.done < run.settings.rounds:
+        while not (run.finished or run.stopped) and run.done < run.settings.rounds:
             run.step(callback)
             advance(1)
             if saver is not None:
                 saver.after(run)
+    if run.stopped and not run.finished:
+        run.close()
     return run.result()
 
 
@@ -247,6 +251,8 @@ def _checked(problem: Any, **given: Any) -> Settings:
     if bits is not None and not 2 <= whole("bits", bits, at_least=2) <= MOST_BITS:
         raise ValueError(f"bits must be from 2 to {MOST_BITS}, got {bits!r}")
     tolerance = given["tolerance"]
+    if tolerance is not None and not problem.knows_all:
+        raise ValueError("tolerance needs certificates, which ask all clients: not those of a Lazy")
     made = {
         "rounds": whole("rounds", rounds, at_least=1),
         "x0": start,

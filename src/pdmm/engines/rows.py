@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.links import Indices
+
+
+def _close(files: list[Any]) -> None:
+    for file in files:
+        file.close()
 
 
 class Rows:
@@ -29,6 +35,7 @@ class Rows:
             Path(folder).mkdir(parents=True, exist_ok=True)
             # Files without a name: they are gone with the process, whatever ends it.
             self.files = [tempfile.TemporaryFile(dir=folder) for _ in start]  # noqa: SIM115
+            weakref.finalize(self, _close, self.files)
         self.arrays = [self._room(k, 0) for k in range(len(start))]
 
     def _room(self, k: int, rows: int) -> npt.NDArray[Any]:

@@ -274,6 +274,8 @@ class Problem(WithConstants, ABC):
     parallel: bool = True
     """Whether clients may be worked on in several threads at once."""
 
+    knows_all: bool = True
+    """Whether all clients can be asked for a value or a gradient."""
     memory_folder: str | None = None
     """Where the clients' memories live as files, if there are too many for the main memory."""
 

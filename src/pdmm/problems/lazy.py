@@ -44,6 +44,8 @@ class Lazy(Problem):
         (3,)
     """
 
+    knows_all = False
+
     def __init__(
         self,
         count: int,

@@ -316,7 +316,7 @@ class LeastSquares(Problem):
         return self.rank * self.dimension * self.dtype.itemsize
 
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
-        with Threads() as threads:
+        with Threads(1 if self.clients == 1 else None) as threads:
             return self.prepare(1, 1, False, threads).at(clients)
 
     def evaluator(self, source: Source) -> Source:
