@@ -138,6 +138,32 @@ def grid() -> dict[Cell, Curve]:
     return found
 
 
+def stalls() -> None:
+    """Too few bits: what happens if nothing is done about it, and what the server does."""
+    from pdmm.quantise import Stall
+
+    heading("Too few bits: relative gap after 2000 rounds, bits as asked for, and with more taken")
+    watch = Stall.add
+    rho, eta = float(np.sqrt(KAPPA)), 1 / KAPPA
+    cases: list[tuple[str, pdmm.Method, int]] = [
+        ("GPDMM, K = 1", pdmm.GPDMM(eta, 1, rho), 4),
+        ("GPDMM, K = 1", pdmm.GPDMM(eta, 1, rho), 3),
+        ("GPDMM, K = 2", pdmm.GPDMM(eta, 2, rho), 3),
+        ("AGPDMM, K = 20", pdmm.AGPDMM(eta, STEPS, rho), 2),
+        ("AGPDMM, K = 1", pdmm.AGPDMM(eta, 1, rho), 2),
+    ]
+    for label, chosen, bits in cases:
+        ends = []
+        for raising in (False, True):
+            if not raising:
+                Stall.add = lambda *_: None  # type: ignore[method-assign]
+            result = pdmm.solve(problem(), chosen, ROUNDS, bits=bits, record_every=50)
+            Stall.add = watch  # type: ignore[method-assign]
+            ends.append(result.history["gap"][-1] / result.history["gap"][0])
+        most = int(result.history["bits"].max())
+        print(f"  {label:15s} {bits} bits: {ends[0]:.0e}; with up to {most} bits: {ends[1]:.0e}")
+
+
 def bytes_to() -> None:
     d, gap = 200, 1e-6
     heading(f"Bytes to a relative gap of {gap:g}, d = {d}, float32: AGPDMM at 4 bits, SCAFFOLD")
@@ -289,6 +315,7 @@ def figures(found: dict[Cell, Curve], curves: dict[str, tuple[Any, Any]], folder
 
 def main() -> None:
     found = grid()
+    stalls()
     bytes_to()
     curves = mnist()
     many()
