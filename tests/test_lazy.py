@@ -525,3 +525,25 @@ def test_a_million_clients() -> None:
     assert result.history["vectors_up"][-1] == 4000
     assert result.history["objective"][-1] < result.history["objective"][0]
     assert len(problem._made) <= 1000
+
+
+def test_another_lazy_problem_is_not_taken_up(tmp_path: Path) -> None:
+    def made(shift: float) -> Any:
+        def make(i: int) -> pdmm.LeastSquares:
+            A = np.random.default_rng(i).standard_normal((8, 3))
+            return pdmm.LeastSquares([A], [np.full(8, shift)])
+
+        return make
+
+    path = tmp_path / "lazy"
+    pdmm.solve(
+        pdmm.Lazy(100, made(1.0)),
+        pdmm.AGPDMM(0.02, 5, rho=2.0),
+        rounds=20,
+        participation=10,
+        checkpoint=path,
+        callback=lambda r, x: r == 5,
+    )
+    with pytest.raises(ValueError, match="not the one of the checkpoint"):
+        pdmm.resume(path, pdmm.Lazy(100, made(7.0)))
+    assert pdmm.resume(path, pdmm.Lazy(100, made(1.0))).rounds == 20

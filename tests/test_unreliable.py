@@ -1181,7 +1181,6 @@ def test_scaffold_with_few_bits_is_as_exact_as_it_was() -> None:
         ("participation", [3, 9], r"participation\[1\] is 9"),
         ("participation", lambda r: 2.5, r"participation\(1\) must be a fraction"),
         ("participation", lambda r: [99], r"participation\(1\) must list clients"),
-        ("availability", 0.5, "availability must be 7 probabilities"),
         ("availability", [0.5] * 6, "availability must be 7 probabilities"),
         ("availability", [True] * 7, "availability must be 7 probabilities"),
         ("availability", [[True] * 6], "with 7 columns"),
@@ -1343,3 +1342,39 @@ def test_other_methods_run_behind_links_too() -> None:
     )
     assert gap(descent.x) < 0.5
     assert not descent.diverged
+
+
+def test_a_lost_upload_that_is_not_finite_harms_nobody() -> None:
+    """Several clients in a block, one of which sends NaN that never arrives."""
+    c = case()
+
+    def contact(told: bool) -> Contact:
+        everyone = np.arange(c.m)
+        arrives = everyone != 2
+        return Contact(everyone, np.ones(c.m, bool), arrives, arrives & told)
+
+    from pdmm.engines.partial import Partial
+    from pdmm.threads import Threads
+
+    method = pdmm.AGPDMM(1 / c.L, 3, c.rho)
+    x0 = np.zeros(c.problem.dimension)
+    with Threads(1) as threads:
+        engine = Partial(c.problem, method, x0, np.ones(c.m), 5, threads, None, False)
+        bad = np.full((1, c.problem.dimension), np.nan)
+        engine.memory.write(np.array([2]), type(engine.memory.start)(bad))
+        message = method.broadcast(method.server_start(x0, lambda v, t: v))
+        outcome = engine.contact(message, contact(True), 1, 3)
+    assert outcome.bad_client is None
+    assert outcome.arrived == c.m - 1
+    assert np.isfinite(outcome.mean.dz).all()
+
+
+@pytest.mark.parametrize("participation", [lambda r: [] if r == 2 else [0, 1], [[], [1]]])
+def test_a_round_of_nobody_changes_nothing(participation: Any) -> None:
+    c = case()
+    result = pdmm.solve(
+        c.problem, pdmm.AGPDMM(1 / c.L, 3, c.rho), 6, participation=participation, record_every=1
+    )
+    up = np.diff(result.history["vectors_up"])
+    assert (up == 0).any()
+    assert (np.diff(result.history["objective"])[up == 0] == 0).all()

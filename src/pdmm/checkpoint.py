@@ -94,7 +94,7 @@ class Saver:
     """
 
     def __init__(self, path: str | Path, every: int) -> None:
-        self.path, self.every = Path(path), every
+        self.path, self.every = Path(path).absolute(), every
         self.rows = self.length = 0
         _safetensors()
 
@@ -103,12 +103,16 @@ class Saver:
         """The file with the history's rows."""
         return history_path(self.path)
 
-    def begin(self, problem: Problem, settings: Settings, run: Run) -> None:
-        """The first checkpoint of a new run."""
+    def check(self) -> None:
+        """Refuse to write over a run that is there."""
         if self.path.exists():
             raise ValueError(
                 f"checkpoint: {self.path} exists already; go on by pdmm.resume, or remove it"
             )
+
+    def begin(self, problem: Problem, settings: Settings, run: Run) -> None:
+        """The first checkpoint of a new run."""
+        self.check()
         self.probe = probe(problem, run)
         self._keep_settings(problem, settings)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,12 +175,13 @@ def history_path(path: Path) -> Path:
 
 def describe(problem: Problem) -> dict[str, Any]:
     """What a problem must have in common with the one that a run began with."""
+    own = type(problem).__repr__ is not object.__repr__  # else it has an address in it
     return {
         "kind": type(problem).__name__,
         "clients": problem.clients,
         "dimension": problem.dimension,
         "dtype": str(problem.dtype),
-        "description": repr(problem),
+        "description": repr(problem) if own else "",
     }
 
 
@@ -185,7 +190,10 @@ def probe(problem: Problem, run: Run) -> float | None:
     point = np.random.default_rng(0).standard_normal(problem.dimension).astype(problem.dtype)
     try:
         with np.errstate(all="ignore"):
-            value = float(run.objective(point)[0])
+            if problem.knows_all:
+                value = float(run.objective(point)[0])
+            else:
+                value = float(problem.at(np.array([0])).value(point)[0])
     except ClientError:
         return None
     return value if np.isfinite(value) else None
@@ -246,14 +254,18 @@ def read(
                 f"problem is not the one of the checkpoint: its {name} is {value}, and it was "
                 f"{header['problem'][name]}"
             )
-    kept = unpack(header["settings"], arrays)
+    try:
+        kept, state = (unpack(header[part], arrays) for part in ("settings", "state"))
+        finished = bool(state["finished"])
+        columns = _columns(history_path(place), header)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{place} is a damaged checkpoint: it lacks {error}") from None
     for name, given in (("participation", participation), ("local_steps", local_steps)):
-        kept[name] = _code(name, kept[name], given)
+        kept[name] = _code(name, kept[name], given, finished)
     kept["method"] = _method(kept["method"], method)
-    columns = _columns(history_path(place), header)
     return Saved(
         settings=Settings(**kept),
-        state=unpack(header["state"], arrays),
+        state=state,
         columns=columns,
         every=header["every"],
         rows=header["rows"],
@@ -307,13 +319,15 @@ def _is_code(value: Any) -> bool:
     return isinstance(value, dict) and "code" in value
 
 
-def _code(name: str, kept: Any, given: Any) -> Any:
-    """What was a callable must be given again; all else is in the file."""
+def _code(name: str, kept: Any, given: Any, finished: bool) -> Any:
+    """What was a callable must be given again, if it will be called; all else is in the file."""
     if _is_code(kept):
+        if given is None and finished:
+            return lambda *_: 1
         if not callable(given):
             raise ValueError(f"{name} was a callable: give it to resume again")
         return given
-    if given is not None:
+    if given is not None and not np.array_equal(given, kept):
         raise ValueError(f"{name} is in the checkpoint: {kept!r}; it cannot be changed")
     return kept
 

@@ -20,4 +20,17 @@ def write_whole(path: Path, contents: bytes) -> None:
         part.unlink(missing_ok=True)
         raise
     for left in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
-        left.unlink(missing_ok=True)
+        pid = left.name.removeprefix(f"{path.name}.").removesuffix(".part")
+        if pid.isdecimal() and not _runs(int(pid)):
+            left.unlink(missing_ok=True)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -128,7 +128,7 @@ class Participation:
 
     def _entry(self, entry: Any, name: str) -> int | Indices:
         if _is_list(entry):
-            chosen = np.unique(np.asarray(entry))
+            chosen = np.unique(np.asarray(entry, dtype=None if len(entry) else np.intp))
             if (
                 chosen.dtype.kind not in "iu"
                 or (chosen < 0).any()
@@ -177,6 +177,10 @@ class Availability:
             table = np.asarray(given)
         except ValueError as error:
             raise ValueError(f"availability is not a table: {error}") from None
+        if table.ndim == 0 and table.dtype.kind in "fiu":
+            table = np.full(clients, table)  # the same for all
+        if table.ndim == 2 and table.dtype.kind in "iu" and np.isin(table, (0, 1)).all():
+            table = table.astype(bool)
         if table.dtype == bool and table.size and not table.any():
             raise ValueError("availability is false everywhere: nobody would ever take part")
         if table.dtype == bool and table.ndim == 2 and table.shape[1] == clients and len(table):

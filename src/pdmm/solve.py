@@ -139,7 +139,10 @@ def solve(
         state=state,
     )
     _check_callback(callback)
-    saver = None if checkpoint is None else Saver(checkpoint, whole("every", every, at_least=1))
+    every = whole("every", every, at_least=1)
+    saver = None if checkpoint is None else Saver(checkpoint, every)
+    if saver is not None:
+        saver.check()
     with Threads(_threads(problem, threads)) as pool:
         run = Run(problem, settings, pool)
         run.begin()

@@ -14,7 +14,7 @@ from pdmm.problems.base import Floats, Problem, Tally
 from pdmm.quantise import packed_bytes, rounded
 from pdmm.threads import Threads
 
-_KEPT = ("bits", "cursor", "sent", "applied", "heard_last")
+_KEPT = ("bits", "cursor", "sent", "applied", "heard_last", "so_far")
 NUMBER_BYTES = 8  # of a sequence number, which goes with every message
 
 
@@ -79,6 +79,7 @@ class Partial:
         first = method.broadcast(method.server_start(1.0 * x0, lambda v, t: v))
         self.held = type(first)(*(np.asarray(field, dtype=self.dtype) for field in first))
         self.heard_last = np.zeros(m, dtype=np.int64)  # the round that a client is known to have
+        self.so_far = np.zeros(rounds + 1, dtype=np.int64)  # bytes of a vector's differences
         self.starts = np.array([block.start for block in self.blocks])
 
     # --- a round --------------------------------------------------------------------------
@@ -164,14 +165,16 @@ class Partial:
                 upload = type(upload)(*(rounded(field, self.bits) for field in upload))
             after = method.accept(mine, draft, upload)
             self.cursor[clients] += steps
-            w = self.weights[clients] * arrives
-            rows = [field.astype(np.float64, copy=False) for field in upload]
+            # What is lost must not count at all: not even as 0 times NaN.
+            w = self.weights[clients[arrives]]
+            there = type(upload)(*(field[arrives] for field in upload))
+            rows = [field.astype(np.float64, copy=False) for field in there]
             bad_rows = ~np.all([np.isfinite(field).all(axis=1) for field in rows], axis=0)
             sums = type(upload)(*(w @ field for field in rows))
-            apart = method.disagreement(upload)
+            apart = method.disagreement(there)
             apart = None if apart is None else float(w @ apart)
-        found = np.flatnonzero(bad_rows & arrives)
-        bad = int(clients[found[0]]) if len(found) else None
+        found = np.flatnonzero(bad_rows)
+        bad = int(clients[arrives][found[0]]) if len(found) else None
         return Part(sums, float(w.sum()), f.tally, bad, apart, mine, after)
 
     # --- memories -------------------------------------------------------------------------
@@ -243,8 +246,10 @@ class Partial:
         up_vector = full
         if self.bits is not None:
             # Differences that were missed come first, or the vector itself, if that is less.
-            missed = r - self.heard_last[chosen]
-            down = np.minimum(full, missed * vector_bytes)
+            if r >= len(self.so_far):
+                self.so_far = np.append(self.so_far, np.zeros(r, dtype=np.int64))
+            self.so_far[r] = self.so_far[r - 1] + vector_bytes
+            down = np.minimum(full, self.so_far[r] - self.so_far[self.heard_last[chosen]])
             up_vector = packed_bytes(d, self.bits)
         more_down = method.memory_vectors if self.at_server else 0
         more_up = method.draft_vectors if self.at_server else 0

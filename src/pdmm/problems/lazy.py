@@ -1,5 +1,6 @@
 """Clients that are made when they first take part: millions of them, of which few are there."""
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
@@ -61,7 +62,7 @@ class Lazy(Problem):
             raise ValueError(f"evaluate must be callable as evaluate(x), got {evaluate!r}")
         self.make_client, self.evaluate = make_client, evaluate
         self.keep = whole("keep", keep, at_least=1)
-        self.memory_folder = folder
+        self.memory_folder = None if folder is None else os.path.abspath(folder)
         self._made: OrderedDict[int, Problem] = OrderedDict()
         self._lock = Lock()
         first = self._make(0)
