@@ -12,6 +12,7 @@ from scipy import sparse
 import pdmm
 from benchmarks.timing import agree, heading, seconds, side_by_side
 from pdmm.graphs.nodes import groups
+from pdmm.graphs.penalty import choose_rho
 from pdmm.graphs.run import Run, activations_of
 from pdmm.threads import Threads
 
@@ -77,7 +78,7 @@ def large() -> None:
     heading(f"Averaging on random geometric graphs, {NEIGHBOURS} neighbours, float64")
     print(
         "  nodes    edges    one iteration    two mat-vecs  ratio  ns an edge"
-        "   asynchronous   memory an edge"
+        "   asynchronous   memory an edge  rho=auto"
     )
     for n in SIZES:
         _averaging_speed(geometric(n))
@@ -113,10 +114,11 @@ def _averaging_speed(graph: Any) -> None:
     with Threads(1):
         best = side_by_side(30, ours=run.synchronous, two=products)
         one_by_one = min(seconds(lambda: run.asynchronous(next(plans))) for _ in range(5))
+    chosen = seconds(lambda: choose_rho(run.network, run.groups))
     print(
         f"  {count:6d} {edges:8d} {best['ours'] * 1e3:13.3f} ms {best['two'] * 1e3:12.3f} ms "
         f"{best['ours'] / best['two']:6.2f} {best['ours'] / edges * 1e9:10.1f}"
-        f" {one_by_one * 1e3:11.1f} ms {held / edges:10.0f} bytes"
+        f" {one_by_one * 1e3:11.1f} ms {held / edges:10.0f} bytes {chosen:8.2f} s"
     )
 
 
@@ -190,10 +192,37 @@ def automatic() -> None:
         print("  {:31s}{:>10s}{:>12s}{:>10s}{:>12s}".format(name, *cells), flush=True)
 
 
+def relaxed() -> None:
+    heading("Relaxation 1 and 0.9: iterations to 1e-6, least squares, one row a node")
+    network = NETWORKS["least squares, one row a node"]()
+    ways: dict[str, tuple[int, dict[str, Any]]] = {
+        "synchronous": (15_000, {}),
+        "fixed order": (1500, {"schedule": "asynchronous", "order": network.nodes}),
+        "random order": (1500, {"schedule": "asynchronous"}),
+        "20% lost": (1500, {"loss": 0.2}),
+    }
+    for name, (most, way) in ways.items():
+        found = []
+        for relaxation in (1.0, 0.9):
+            run = pdmm.solve_network(network, "auto", most, relaxation=relaxation, **way)
+            assert run.optimum is not None
+            size = float(np.sqrt(np.mean(np.sum(np.asarray(run.optimum) ** 2, 1))))
+            found.append(run.history.iterations_to(1e-6 * size))
+        print(f"  {name:14s} {found[0]} at 1, {found[1]} at 0.9")
+    a = np.random.default_rng(0).standard_normal((10, 1))
+    cycle = pdmm.Network(nx.cycle_graph(10), pdmm.Absolute(a))
+    ends = [
+        pdmm.solve_network(cycle, 1.0, 3000, relaxation=relaxation).history["consensus"][-1]
+        for relaxation in (1.0, 0.9)
+    ]
+    print(f"  10-cycle of absolute values: disagreement {ends[0]:.2g} at 1, {ends[1]:.0e} at 0.9")
+
+
 def main() -> None:
     small()
     large()
     automatic()
+    relaxed()
 
 
 if __name__ == "__main__":

@@ -46,7 +46,8 @@ def rounded(rows: Any, bits: int) -> Any:
     whole, scale = codes(rows, bits)
     good = (np.isfinite(rows).all(axis=-1) & np.isfinite(scale))[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
-        arrived = values(whole, scale, rows.dtype)
+        travels = pack(whole, bits)  # bytes for real: what is counted is what would be sent
+        arrived = values(unpack(travels, rows.shape[-1], bits), scale, rows.dtype)
     return arrived if good.all() else np.where(good, arrived, rows)
 
 

@@ -65,17 +65,13 @@ class Local:
         upload = parts[0][0]
         with np.errstate(over="ignore", invalid="ignore"):
             sums = [sum(fields) for fields in zip(*(part[0] for part in parts), strict=True)]
-        tallies = [part[1] for part in parts]
+        tally = Tally()
+        for part in parts:
+            tally.add(part[1])
         return Outcome(
             mean=type(upload)(*(total / weight for total in sums)),
             share=1.0,
-            tally=Tally(
-                gradients=sum(t.gradients for t in tallies),
-                values=sum(t.values for t in tallies),
-                exact=sum(t.exact for t in tallies),
-                error=max(t.error for t in tallies),
-                missed=max(t.missed for t in tallies),
-            ),
+            tally=tally,
             bad_client=next((part[2] for part in parts if part[2] is not None), None),
             disagreement=None if parts[0][3] is None else sum(part[3] for part in parts) / weight,
             sent=self._sent(delivered),

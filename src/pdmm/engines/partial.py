@@ -117,11 +117,7 @@ class Partial:
     def _outcome(self, parts: list[Part], sent: Sent, arrived: int) -> Outcome:
         tally = Tally()
         for part in parts:
-            tally.gradients += part.tally.gradients
-            tally.values += part.tally.values
-            tally.exact += part.tally.exact
-            tally.error = max(tally.error, part.tally.error)
-            tally.missed = max(tally.missed, part.tally.missed)
+            tally.add(part.tally)
         bad = next((part.bad for part in parts if part.bad is not None), None)
         weight = sum(part.weight for part in parts)
         if not arrived:

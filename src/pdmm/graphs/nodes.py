@@ -268,7 +268,7 @@ class SmoothGroup(Group):
         return isinstance(self.problem, Functions) and "prox" in self.problem.functions
 
     def _multiple(self, i: int) -> float | None:
-        """S where node i's G is s times the identity: there its prox is the update."""
+        """The s for which node i's G is s times the identity: there its prox is the update."""
         G = self.G[i]
         diagonal = np.diag(G) if G.ndim == 2 else G
         s = float(diagonal[0])
@@ -463,10 +463,9 @@ def _merged(forms: list[Quadratics]) -> Quadratics:
     """Quadratics of one form as one."""
     if len(forms) == 1:
         return forms[0]
-    g, c = _joined(f.g for f in forms), _joined(f.c for f in forms)
-    if isinstance(forms[0], Diagonal):
-        return Diagonal(_joined(f.h for f in forms), g, c)  # type: ignore[attr-defined]
-    if isinstance(forms[0], Gram):
-        return Gram(_joined(f.H for f in forms), g, c)  # type: ignore[attr-defined]
-    W, e = (_joined(getattr(f, name) for f in forms) for name in ("W", "e"))
-    return Spectral(W, e, g, c)
+    kind: Any = type(forms[0])
+    names = {Diagonal: ("h",), Gram: ("H",), Spectral: ("W", "e")}[kind]
+    merged: Quadratics = kind(
+        *(_joined(getattr(form, name) for form in forms) for name in (*names, "g", "c"))
+    )
+    return merged

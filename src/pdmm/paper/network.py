@@ -151,9 +151,12 @@ def gossip(setting: Sensors, loss: float, seed: int) -> Columns:
         recorded.append((sent, float(np.sqrt(np.mean((x - mean) ** 2))) / first))
         return recorded[-1][1] < FLOOR
 
+    due = 0
     for sent in gossip_steps(setting, x, loss, seed):
-        if sent >= recorded_next(recorded, every) and (record(sent, x) or sent >= most):
-            break
+        if sent >= due:
+            due = sent + every
+            if record(sent, x) or sent >= most:
+                break
     messages, error = (np.array(column) for column in zip(*recorded, strict=True))
     return {
         "messages": messages,
@@ -161,11 +164,6 @@ def gossip(setting: Sensors, loss: float, seed: int) -> Columns:
         "error": error,
         "rho": np.full(len(error), np.nan),
     }
-
-
-def recorded_next(recorded: list[tuple[int, float]], every: int) -> int:
-    """When the next row is due."""
-    return recorded[-1][0] + every if recorded else 0
 
 
 def gossip_steps(setting: Sensors, x: Vector, loss: float, seed: int) -> Any:

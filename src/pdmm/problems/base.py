@@ -30,6 +30,14 @@ class Tally:
     error: float = 0.0  # the largest relative residual of an exact step
     missed: float = 0.0  # the largest of those that missed what was asked of them
 
+    def add(self, other: "Tally") -> None:
+        """Count what was asked of other clients too."""
+        self.gradients += other.gradients
+        self.values += other.values
+        self.exact += other.exact
+        self.error = max(self.error, other.error)
+        self.missed = max(self.missed, other.missed)
+
 
 class Block(ABC):
     """The functions of a block of b clients: arrays have a row a client, or none for all."""

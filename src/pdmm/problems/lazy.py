@@ -197,9 +197,5 @@ class LazyBlock(Block):
         rows = zip(self.parts, self._each(anchor), self._each(start), strict=True)
         solved = [part.prox(own, rho, begin) for part, own, begin in rows]
         for part in self.parts:
-            self.tally.exact += part.tally.exact
-            self.tally.gradients += part.tally.gradients
-            self.tally.values += part.tally.values
-            self.tally.error = max(self.tally.error, part.tally.error)
-            self.tally.missed = max(self.tally.missed, part.tally.missed)
+            self.tally.add(part.tally)
         return np.concatenate(solved)

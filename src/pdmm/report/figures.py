@@ -5,6 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from pdmm.result import Result
 
@@ -39,6 +40,17 @@ def look(name: str) -> dict[str, object]:
         "linewidth": 4.0 if exact else 1.8,  # what others lie upon stays visible below them
         "zorder": 1 if exact else 2,
     }
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as PNG and SVG, and close it; the same figure is the same files."""
+    plt.rcParams["svg.hashsalt"] = "pdmm"
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
+    figure.savefig(paths[0], dpi=150)
+    figure.savefig(paths[1], metadata={"Date": None})
+    plt.close(figure)
+    return paths
 
 
 def convergence(results: Mapping[str, Result], title: str, path: Path) -> Path:

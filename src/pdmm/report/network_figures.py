@@ -9,6 +9,8 @@ import numpy.typing as npt
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 
+from pdmm.report.figures import save
+
 Vector = npt.NDArray[np.float64]
 
 
@@ -42,7 +44,6 @@ def snapshots(
         stem: path of the files, without suffix.
     """
     plt.rcParams.update({"font.size": 9})
-    plt.rcParams["svg.hashsalt"] = "pdmm"
     shape = (len(strips), len(titles))
     figure, axes = plt.subplots(
         *shape,
@@ -70,12 +71,7 @@ def snapshots(
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=9)
     figure.colorbar(shown, ax=axes, shrink=0.7, label=label, extend="min")
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
-    figure.savefig(paths[0], dpi=150)
-    figure.savefig(paths[1], metadata={"Date": None})
-    plt.close(figure)
-    return paths
+    return save(figure, stem)
 
 
 def _bare(axis: Any) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from pdmm.report.figures import look
+from pdmm.report.figures import look, save
 
 
 class Curve(NamedTuple):
@@ -52,7 +52,6 @@ def grid(
         panel_size: width and height of a panel, in inches.
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
-    plt.rcParams["svg.hashsalt"] = "pdmm"  # the same figure is the same file
     columns = max(len(row) for row in rows)
     figure, axes = plt.subplots(
         len(rows),
@@ -90,12 +89,7 @@ def grid(
             for axis in axes[r]:
                 axis.set_xlabel(across if isinstance(across, str) else across[r])
     _legend(figure, axes.flat)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
-    figure.savefig(paths[0], dpi=150)
-    figure.savefig(paths[1], metadata={"Date": None})
-    plt.close(figure)
-    return paths
+    return save(figure, stem)
 
 
 def _legend(figure: Figure, axes: Iterable[Any]) -> None:
