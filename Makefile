@@ -25,7 +25,7 @@ $(READY): pyproject.toml
 		{ echo "pdmm needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { apt-get update -q && apt-get install -q -y python3-venv \
 		&& $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,mpi,flare,dev]'
 	@touch $(READY)
 
 demo: setup

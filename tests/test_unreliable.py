@@ -31,10 +31,10 @@ def watch(
     """Look at the engine before and after every round, or change what arrives in it."""
     original = Partial.contact
 
-    def contact(self: Partial, message: Any, drawn: Contact, r: int, steps: Any) -> Any:
+    def contact(self: Partial, message: Any, drawn: Contact, r: int, *more: Any) -> Any:
         if before is not None:
             before(self, message)
-        outcome = original(self, message, drawn if change is None else change(drawn, r), r, steps)
+        outcome = original(self, message, drawn if change is None else change(drawn, r), r, *more)
         if after is not None:
             after(self)
         return outcome

@@ -1,6 +1,6 @@
 """pdmm: federated optimisation with the primal-dual method of multipliers."""
 
-from pdmm import theory
+from pdmm import engines, theory
 from pdmm.checks import ClientError
 from pdmm.graphs import Network, NetworkResult, solve_network
 from pdmm.links import Bursts, OnOff
@@ -63,6 +63,7 @@ __all__ = [
     "SquaredL2",
     "Traffic",
     "Zero",
+    "engines",
     "resume",
     "solve",
     "solve_network",

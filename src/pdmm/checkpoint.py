@@ -3,8 +3,13 @@
 A checkpoint is one safetensors file: arrays, and everything else as JSON in its header. It is
 there whole or not at all. The history is in a second file beside it, a line a row, which only
 grows; the checkpoint says how much of it counts.
+
+Where a team shares the run, each member writes what belongs to its clients into a file of its own
+first; the checkpoint, written last by member 0, names these files. So it is all of one round
+or none of it. Client by client, it does not matter how many members there were or will be.
 """
 
+import glob
 import json
 import os
 from dataclasses import dataclass, fields, is_dataclass
@@ -16,12 +21,15 @@ import numpy.typing as npt
 
 from pdmm import links, methods, regularisers
 from pdmm.checks import ClientError
+from pdmm.engines.tables import Table, Tables, joined
 from pdmm.files import write_whole
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
 from pdmm.run import Run, Settings
+from pdmm.team import Team
 
-FORMAT, VERSION = "pdmm run", 1
+FORMAT, VERSION = "pdmm run", 2
+PART = "pdmm clients of a run"
 Arrays = dict[str, npt.NDArray[Any]]
 CALLABLE = "a callable"
 PLACES = (methods, links, regularisers)  # of classes that a file may name
@@ -91,11 +99,12 @@ class Saver:
     Args:
         path: of the checkpoint.
         every: so many rounds.
+        team: that shares the run.
     """
 
-    def __init__(self, path: str | Path, every: int) -> None:
-        self.path, self.every = Path(path).absolute(), every
-        self.rows = self.length = 0
+    def __init__(self, path: str | Path, every: int, team: Team) -> None:
+        self.path, self.every, self.team = Path(path).absolute(), every, team
+        self.rows = self.length = self.serial = 0
         _safetensors()
 
     @property
@@ -105,6 +114,9 @@ class Saver:
 
     def check(self) -> None:
         """Refuse to write over a run that is there."""
+        self.team.first(self._check)
+
+    def _check(self) -> None:
         if self.path.exists():
             raise ValueError(
                 f"checkpoint: {self.path} exists already; go on by pdmm.resume, or remove it"
@@ -115,15 +127,19 @@ class Saver:
         self.check()
         self.probe = probe(problem, run)
         self._keep_settings(problem, settings)
+        self.team.first(self._clear)
+        self.write(run)
+
+    def _clear(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.history.write_bytes(b"")
-        self.write(run)
 
     def go_on(self, problem: Problem, settings: Settings, saved: "Saved") -> None:
         """Go on where a checkpoint ends: rows that it does not count are cut off."""
         self._keep_settings(problem, settings)
         self.rows, self.length, self.probe = saved.rows, saved.length, saved.probe
-        os.truncate(self.history, self.length)
+        self.serial = saved.serial
+        self.team.first(lambda: os.truncate(self.history, saved.length))
 
     def _keep_settings(self, problem: Problem, settings: Settings) -> None:
         self.arrays: Arrays = {}
@@ -143,6 +159,25 @@ class Saver:
 
     def write(self, run: Run) -> None:
         """Add the new rows of the history, then replace the checkpoint."""
+        run.settle()
+        state, tables, self.serial = run.state(), run.tables(), self.serial + 1
+        files = None
+        if self.team.size > 1:
+            name = part_path(self.path, self.serial, self.team.rank)
+            self.team.agree(lambda: self._write_part(name, tables))
+            own = run.problem.own
+            files = self.team.gather([name.name, own.start, own.stop])
+        self.team.first(lambda: self._write_whole(run, state, tables, files))
+        self._sweep()
+
+    def _write_part(self, path: Path, tables: Tables) -> None:
+        arrays: Arrays = {}
+        packed = pack_tables(tables, arrays)
+        write_whole(path, _saved(arrays, PART, {"tables": packed, "serial": self.serial}))
+
+    def _write_whole(
+        self, run: Run, state: dict[str, Any], tables: Tables, files: list[Any] | None
+    ) -> None:
         columns = run.recorder.columns
         rows = list(zip(*(column[self.rows :] for column in columns.values()), strict=True))
         with open(self.history, "ab") as file:
@@ -156,16 +191,51 @@ class Saver:
         header = {
             "problem": self.problem,
             "settings": self.settings,
-            "state": pack(run.state(), arrays, "state"),
+            "state": pack(state, arrays, "state"),
+            "clients": pack_tables(tables, arrays) if files is None else None,
+            "files": files,
+            "serial": self.serial,
             "every": self.every,
             "probe": self.probe,
             "columns": list(columns),
             "rows": self.rows,
             "length": self.length,
         }
-        metadata = {"format": FORMAT, "version": str(VERSION), "run": json.dumps(header)}
-        stored = {name: np.atleast_1d(array) for name, array in arrays.items()}
-        write_whole(self.path, _safetensors().numpy.save(stored, metadata=metadata))
+        write_whole(self.path, _saved(arrays, FORMAT, header))
+
+    def _sweep(self) -> None:
+        """Remove what earlier checkpoints had in files of their own, now that none names them."""
+        for left in self.path.parent.glob(f"{glob.escape(self.path.name)}.*-*"):
+            serial, _, rank = left.name.removeprefix(f"{self.path.name}.").partition("-")
+            if not (serial.isdecimal() and rank.isdecimal()):
+                continue
+            gone = self.team.size == 1 or int(rank) >= self.team.size  # of a larger team
+            if (gone and self.team.rank == 0) or (
+                int(rank) == self.team.rank and int(serial) != self.serial
+            ):
+                left.unlink(missing_ok=True)
+
+
+def _saved(arrays: Arrays, form: str, header: dict[str, Any]) -> bytes:
+    metadata = {"format": form, "version": str(VERSION), "run": json.dumps(header)}
+    stored = {name: np.atleast_1d(array) for name, array in arrays.items()}
+    contents: bytes = _safetensors().numpy.save(stored, metadata=metadata)
+    return contents
+
+
+def pack_tables(tables: Tables, arrays: Arrays) -> Any:
+    """What belongs to clients, as JSON and arrays."""
+    return pack({name: list(table) for name, table in tables.items()}, arrays, "clients")
+
+
+def unpack_tables(value: Any, arrays: Arrays) -> Tables:
+    """The tables again."""
+    return {name: Table(*parts) for name, parts in unpack(value, arrays).items()}
+
+
+def part_path(path: Path, serial: int, rank: int) -> Path:
+    """Where a member of a team keeps what belongs to its clients."""
+    return path.with_name(f"{path.name}.{serial}-{rank}")
 
 
 def history_path(path: Path) -> Path:
@@ -175,9 +245,10 @@ def history_path(path: Path) -> Path:
 
 def describe(problem: Problem) -> dict[str, Any]:
     """What a problem must have in common with the one that a run began with."""
-    own = type(problem).__repr__ is not object.__repr__  # else it has an address in it
+    # Else it has an address in it, or speaks of the clients that are here.
+    own = type(problem).__repr__ is not object.__repr__ and problem.here is problem
     return {
-        "kind": type(problem).__name__,
+        "kind": type(problem.here).__name__,
         "clients": problem.clients,
         "dimension": problem.dimension,
         "dtype": str(problem.dtype),
@@ -193,7 +264,9 @@ def probe(problem: Problem, run: Run) -> float | None:
             if problem.knows_all:
                 value = float(run.objective(point)[0])
             else:
-                value = float(problem.at(np.array([0])).value(point)[0])
+                value = run.team.first(
+                    lambda: float(problem.here.at(np.array([0])).value(point)[0])
+                )
     except ClientError:
         return None
     return value if np.isfinite(value) else None
@@ -212,10 +285,12 @@ class Saved:
 
     settings: Settings
     state: dict[str, Any]
+    tables: Tables
     columns: dict[str, list[Any]]
     every: int
     rows: int
     length: int
+    serial: int
     probe: float | None
 
     @property
@@ -236,20 +311,27 @@ class Saved:
                 f"{value}, and it was {then}"
             )
         run.load(self.state, {name: list(column) for name, column in self.columns.items()})
+        run.load_tables(self.tables)
         if run.reason == "" and run.done < run.settings.rounds:
             run.finished = False  # more rounds were asked for
 
 
 def read(
-    path: str | Path, problem: Problem, method: Any, participation: Any, local_steps: Any
+    path: str | Path,
+    problem: Problem,
+    method: Any,
+    participation: Any,
+    local_steps: Any,
+    team: Team,
 ) -> Saved:
     """A checkpoint, refused with a clear message where it is not one, or not of this problem."""
     place = Path(path)
-    header, arrays = _read(place)
+    header, arrays = team.first(lambda: _read(place))
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a pdmm problem, e.g. LeastSquares, got {problem!r}")
     for name, value in describe(problem).items():
-        if header["problem"][name] != value:
+        then = header["problem"][name]
+        if then != value and not (name == "description" and "" in (then, value)):
             raise ValueError(
                 f"problem is not the one of the checkpoint: its {name} is {value}, and it was "
                 f"{header['problem'][name]}"
@@ -257,7 +339,8 @@ def read(
     try:
         kept, state = (unpack(header[part], arrays) for part in ("settings", "state"))
         finished = bool(state["finished"])
-        columns = _columns(history_path(place), header)
+        columns = team.first(lambda: _columns(history_path(place), header))
+        tables = team.agree(lambda: _tables(place, header, arrays, problem.own))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{place} is a damaged checkpoint: it lacks {error}") from None
     for name, given in (("participation", participation), ("local_steps", local_steps)):
@@ -266,15 +349,31 @@ def read(
     return Saved(
         settings=Settings(**kept),
         state=state,
+        tables=tables,
         columns=columns,
         every=header["every"],
         rows=header["rows"],
         length=header["length"],
+        serial=header["serial"],
         probe=header["probe"],
     )
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+def _tables(path: Path, header: dict[str, Any], arrays: Arrays, own: slice) -> Tables:
+    """What belongs to some of the clients, from the files that have it."""
+    if header["files"] is None:
+        return joined([unpack_tables(header["clients"], arrays)], own)
+    parts = []
+    for name, first, end in header["files"]:
+        if first < own.stop and end > own.start:
+            part, values = _read(path.with_name(name), PART)
+            if part["serial"] != header["serial"]:
+                raise ValueError(f"{path.with_name(name)} belongs to another checkpoint")
+            parts.append(unpack_tables(part["tables"], values))
+    return joined(parts, own)
+
+
+def _read(path: Path, form: str = FORMAT) -> tuple[dict[str, Any], Arrays]:
     safetensors = _safetensors()
     if not path.is_file():
         raise ValueError(f"there is no checkpoint {path}")
@@ -284,13 +383,18 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise ValueError(f"{path} is not a checkpoint, or not a whole one: {error}") from None
-    if metadata.get("format") != FORMAT:
+    if metadata.get("format") != form:
         raise ValueError(f"{path} is a safetensors file, but not a checkpoint of pdmm")
     version = metadata.get("version", "")
     if version.isdecimal() and int(version) > VERSION:
         raise ValueError(
             f"{path} was written by a newer pdmm (version {version} of the file, this one reads "
-            f"up to {VERSION}): update pdmm"
+            f"{VERSION}): update pdmm"
+        )
+    if version.isdecimal() and int(version) < VERSION:
+        raise ValueError(
+            f"{path} was written by an older pdmm (version {version} of the file, this one reads "
+            f"{VERSION}): finish that run with the pdmm that began it"
         )
     try:
         if not version.isdecimal():

@@ -93,6 +93,17 @@ class Contact(NamedTuple):
         """The clients that hear the message."""
         return self.chosen[self.heard]
 
+    def among(self, own: slice) -> "Contact":
+        """What of it concerns some of the clients, counted from the first of these."""
+        here = (self.chosen >= own.start) & (self.chosen < own.stop)
+        return Contact(
+            self.chosen[here] - own.start, self.heard[here], self.arrives[here], self.told[here]
+        )
+
+    def listeners_in(self, own: slice) -> Flags:
+        """Which of the listeners are among some of the clients."""
+        return np.asarray((self.listeners >= own.start) & (self.listeners < own.stop))
+
 
 class Participation:
     """How many, or which, of the clients take part in a round.

@@ -1,6 +1,7 @@
 """Why a run stopped and what to do about it, in words."""
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy.typing as npt
@@ -60,33 +61,36 @@ def what_is_known(certificate: Certificate) -> str:
     return f"F(x) - F* is proven to be at most {certificate.size:.3g}"
 
 
-def warn(problem: Problem, method: Method, worst: float) -> None:
-    """Warn of exact steps that were not, and of functions that are not what they should be."""
+def warn(problem: Problem, method: Method, worst: float, quiet: bool = False) -> None:
+    """Warn of exact steps that were not, and of functions that are not what they should be.
+
+    Of the members of a team, who all find the same, only one is not ``quiet``.
+    """
+    for doubt in _doubts(problem, method, worst):
+        if not quiet:
+            warnings.warn(doubt, RuntimeWarning, stacklevel=5)  # the call of pdmm.solve
+
+
+def _doubts(problem: Problem, method: Method, worst: float) -> Iterator[str]:
     if worst > Block.tolerance:
-        warnings.warn(
+        yield (
             f"an exact step of {type(method).__name__} stopped at a relative residual of "
             f"{worst:.1e}, above the tolerance {Block.tolerance:.0e}: "
-            "see history['exact_error']",
-            RuntimeWarning,
-            stacklevel=5,  # the call of pdmm.solve
+            "see history['exact_error']"
         )
         return  # gradients that are only noisy look bent too
     bent = problem.negative_curvature()
     refuted = refuted_client(problem) if bent is None else None
     if refuted is not None:
-        warnings.warn(
+        yield (
             f"strong_convexity of client {refuted} was given as "
             f"{problem.strong_convexity().clients[refuted]:g}, but its gradients show less: "
-            "the certificate has no bound",
-            RuntimeWarning,
-            stacklevel=5,  # the call of pdmm.solve
+            "the certificate has no bound"
         )
     if bent is not None:
         client, curvature = bent
-        warnings.warn(
+        yield (
             f"f_{client} (client {client}) is not convex: between two of its gradients the "
             f"curvature was {curvature:.2g}. What was found is at best a stationary point; "
-            f"check gradient[{client}], or add a strongly convex term",
-            RuntimeWarning,
-            stacklevel=5,  # the call of pdmm.solve
+            f"check gradient[{client}], or add a strongly convex term"
         )

@@ -1,12 +1,13 @@
 """Keeping the history of a run: objective, gap, traffic, calls and time."""
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.engines.local import Sent
+from pdmm.engines.outcome import Owed, Sent
 from pdmm.problems.base import Floats, Tally, Total
 from pdmm.regularisers import Regulariser, SquaredL2
 from pdmm.result import History, Traffic
@@ -53,17 +54,41 @@ class Objective:
 
     def __call__(self, x: Floats) -> tuple[float, float | None]:
         """(F(x), F(x) - F*), the gap without cancellation where x* is known."""
+        measured = self.total.value(x) if self.x_star is None else self._divergence(x)
+        return self.concluded(x)(measured)
+
+    def _divergence(self, x: Floats) -> float:
+        assert self.x_star is not None
+        return self.total.divergence(x, self.x_star)
+
+    def here(self, x: Floats) -> float:
+        """What :meth:`concluded` needs, of the clients that are here."""
+        if self.x_star is None:
+            return self.total.value_here(x)
+        return self.total.divergence_here(x, self.x_star)
+
+    def concluded(self, x: Floats) -> Callable[[float], tuple[float, float | None]]:
+        """What makes F(x) and the gap of f(x), or of its divergence where x* is known."""
         if self.x_star is None or self.slope is None or self.f_star is None:
-            value = self._value(x)
-            return value, None if self.f_star is None else value - self.f_star
-        gap = self.total.divergence(x, self.x_star)
+            h, f_star = self.h.value(x) if self.h else 0.0, self.f_star
+
+            def from_value(f: float) -> tuple[float, float | None]:
+                return f + h, None if f_star is None else f + h - f_star
+
+            return from_value
+        least = self.f_star
         if self.h is not None:
-            gap += self.h.divergence(x, self.x_star, self.slope)
+            more = self.h.divergence(x, self.x_star, self.slope)
         else:
-            gap -= float(self.slope @ (x - self.x_star))
-        if -ROUNDING * abs(self.f_star) < gap < 0:  # x* and its slope are rounded themselves
-            gap = 0.0
-        return self.f_star + gap, gap
+            more = -float(self.slope @ (x - self.x_star))
+
+        def from_divergence(gap: float) -> tuple[float, float | None]:
+            gap += more
+            if -ROUNDING * abs(least) < gap < 0:  # x* and its slope are rounded themselves
+                gap = 0.0
+            return least + gap, gap
+
+        return from_divergence
 
 
 class Recorder:
@@ -81,6 +106,8 @@ class Recorder:
         self.sent = Sent(0, 0, 0, 0, 0, 0)
         self.columns: dict[str, list[Any]] = {}
         self.done, self.checks = Tally(), 0
+        self.owed = Owed()  # of the last row: what the next sum over a team must bring
+        self.waiting: list[Callable[[float], tuple[float, float | None]]] = []
         self.exact_error = 0.0 if exact else None
         self.start = perf_counter()
 
@@ -98,10 +125,10 @@ class Recorder:
         self.checks += 1
         self.done.gradients += self.clients
 
-    def record(self, r: int, x: Floats, more: dict[str, float] | None = None) -> float:
-        """Evaluate and store a row, with some more columns; returns the objective."""
+    def record(self, r: int, x: Floats, more: dict[str, float] | None = None) -> None:
+        """Evaluate and store a row, with some more columns."""
         with np.errstate(over="ignore", invalid="ignore"):
-            value, gap = self.objective(x)
+            value, gap = self._later(x) if self.objective.total.parts else self.objective(x)
         self.done.values += self.objective.calls * self.clients
         t, sent = self.traffic, self.sent
         extra = self.checks * self.clients
@@ -133,7 +160,26 @@ class Recorder:
             self.exact_error = 0.0
         for name, entry in row.items():
             self.columns.setdefault(name, []).append(entry)
-        return float(value)
+
+    def _later(self, x: Floats) -> tuple[float, float | None]:
+        """Where clients are elsewhere too, the row's value comes with the next sum over all."""
+        self.waiting.append(self.objective.concluded(x))
+        try:
+            self.owed = Owed((*self.owed.numbers, self.objective.here(x)))
+        except Exception as error:  # all must fail together: at that sum
+            self.owed = Owed((*self.owed.numbers, np.nan), error)
+        return np.nan, None if self.objective.f_star is None else np.nan
+
+    def arrived(self, numbers: tuple[float, ...]) -> None:
+        """The sums over all of what was owed: the rows that wait for them are complete."""
+        rows = len(self.columns["round"]) - len(self.waiting)
+        for k, (number, conclude) in enumerate(zip(numbers, self.waiting, strict=True)):
+            value, gap = conclude(number)
+            if "objective" in self.columns:
+                self.columns["objective"][rows + k] = value
+            if gap is not None:
+                self.columns["gap"][rows + k] = gap
+        self.owed, self.waiting = Owed(), []
 
     def history(self) -> History:
         """The columns as arrays."""

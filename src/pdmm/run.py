@@ -10,13 +10,16 @@ import numpy.typing as npt
 
 from pdmm.arguments import known_optimum
 from pdmm.checks import ClientError
-from pdmm.engines.local import Local, Outcome, Sent
+from pdmm.engines.base import Engine, MakeEngine
+from pdmm.engines.local import Local
+from pdmm.engines.outcome import Outcome, Sent
 from pdmm.engines.partial import Partial
+from pdmm.engines.tables import Table, Tables
 from pdmm.links import Links, LocalSteps
 from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.base import Method
 from pdmm.methods.family import Family
-from pdmm.problems.base import Floats, Problem, SumOfBlocks, Tally
+from pdmm.problems.base import Floats, Problem, Tally
 from pdmm.quantise import Stall
 from pdmm.reasons import advice, certified, grows, warn, what_is_known, why_diverged
 from pdmm.record import Objective, Recorder
@@ -58,13 +61,21 @@ class Run:
     Args:
         problem: the clients' functions.
         settings: all else.
-        pool: entered; its threads work on blocks of clients.
+        pool: entered; its threads work on blocks of clients, and its team shares the run.
+        make_engine: where clients run, if neither here nor at the members of the team.
     """
 
-    def __init__(self, problem: Problem, settings: Settings, pool: Threads) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        settings: Settings,
+        pool: Threads,
+        make_engine: MakeEngine | None = None,
+    ) -> None:
         begun = perf_counter()
         s = settings
         self.problem, self.settings, self.weight = problem, s, float(s.weights.sum())
+        self.team = pool.team
         if s.method is not None:
             problem.check(s.x0, s.method.exact)
         self.links = Links(problem.clients, s.participation, s.availability, s.loss, s.seed)
@@ -81,14 +92,16 @@ class Run:
             problem.check(s.x0, method.exact)
         at_server = s.state == "server"
         arguments = (problem, method, s.x0, s.weights, s.rounds, pool)
-        self.engine: Local | Partial = (
-            Local(*arguments)
-            if perfect and not at_server
-            else Partial(*arguments, s.bits, at_server)
-        )
+        self.engine: Engine | Partial
+        if make_engine is not None:
+            self.engine = make_engine(*arguments)
+        elif perfect and not at_server:
+            self.engine = Local(*arguments)
+        else:
+            self.engine = Partial(*arguments, s.bits, at_server)
         self.stall = None if s.bits is None else Stall(s.bits)
         self.raised: list[str] = []
-        blocks = SumOfBlocks(problem, problem.evaluator(self.engine.source), s.weights, pool)
+        blocks = problem.summed(self.engine.source, s.weights, pool)
         without = s.optimum is False and problem.knows_all
         total = None if without else problem.total(s.weights, pool)
         known = known_optimum(s.optimum, problem.dimension)
@@ -141,6 +154,7 @@ class Run:
         s, r = self.settings, self.done + 1
         try:
             outcome = self._exchange(r)
+            self.recorder.arrived(outcome.owed)
         except Exception as error:
             error.add_note(f"in round {r} of {type(self.choice.method).__name__}")
             if isinstance(error, ClientError):
@@ -165,9 +179,8 @@ class Run:
             return
         self.x = self.message.x.astype(self.problem.dtype)
         if self.choice.estimated_step:
-            self._take_over(self.choice.smaller_steps(_steepest(self.problem)))
-        answer: Any = callback(r, self.x.copy()) if callback is not None else None
-        stop = np.ndim(answer) == 0 and bool(answer)
+            self._take_over(self.choice.smaller_steps(outcome.steepest))
+        stop = callback is not None and self._asked_to_stop(callback, r)
         final = r == s.rounds
         if self.tolerance is not None and (r % s.check_every == 0 or final):
             self.certificate = self._certificate()
@@ -190,15 +203,33 @@ class Run:
         if self.recorder.columns["round"][-1] != self.done:
             self._record()
 
+    def _asked_to_stop(self, callback: Callable[[int, Floats], bool | None], r: int) -> bool:
+        """Whether the callback stops the run: that of any member of a team."""
+
+        def asked() -> bool:
+            answer: Any = callback(r, self.x.copy())
+            return np.ndim(answer) == 0 and bool(answer)
+
+        return bool(self.team.total(asked))
+
+    def settle(self) -> None:
+        """Complete the history's last row, where it waits for a sum over a team."""
+        recorder = self.recorder
+        if not recorder.waiting:
+            return
+        *_, part = self.team.agree(recorder.owed.checked)
+        recorder.arrived((self.objective.total.completed(part, self.x),))
+
     def _exchange(self, r: int) -> Outcome:
         """The messages and the work of a round."""
+        owed = self.recorder.owed._replace(watch=self.choice.estimated_step)
         if not isinstance(self.engine, Partial):
-            return self.engine.round(self.message)
+            return self.engine.round(self.message, owed)
         contact = self.links.contact(r)
         steps: Any = self.method.steps
         if self.steps is not None:
             steps = self.steps.at(r, contact.listeners)
-        return self.engine.contact(self.message, contact, r, steps)
+        return self.engine.contact(self.message, contact, r, steps, owed)
 
     def _watch(self, outcome: Outcome, size: float) -> None:
         """Take more bits where uploads stop getting smaller."""
@@ -241,6 +272,7 @@ class Run:
 
     def result(self) -> Result:
         """What :func:`pdmm.solve` returns."""
+        self.settle()
         s, certificate = self.settings, self.certificate or self._certificate()
         reason = self.reason or f"all {s.rounds} rounds done"
         if self.stopped:
@@ -252,7 +284,7 @@ class Run:
         history = self.recorder.history()
         if "objective" in history and not self.diverged and grows(history["objective"]):
             reason += ", but the objective grew: " + advice(self.choice.method, self.problem)
-        warn(self.problem, self.choice.method, self.worst)
+        warn(self.problem, self.choice.method, self.worst, quiet=self.team.rank > 0)
         method = self.method
         return Result(
             x=self.x,
@@ -294,7 +326,6 @@ class Run:
             "stall": None if self.stall is None else vars(self.stall),
             "engine": self.engine.state(),
             "links": self.links.state(),
-            "problem": self.problem.run_state(),
             "tally": vars(recorder.done),
             "sent": list(recorder.sent),
             "checks": recorder.checks,
@@ -315,12 +346,24 @@ class Run:
             vars(self.stall).update(state["stall"])
         self.engine.load(state["engine"])
         self.links.load(state["links"])
-        self.problem.load_run_state(state["problem"])
         recorder = self.recorder
         recorder.columns = history
         recorder.done, recorder.sent = Tally(**state["tally"]), Sent(*state["sent"])
         recorder.checks, recorder.exact_error = state["checks"], state["exact_error"]
         recorder.start = perf_counter() - state["seconds"]
+
+    def tables(self) -> Tables:
+        """What belongs to the clients that are here."""
+        learnt, own = self.problem.run_state(), self.problem.own
+        clients = np.arange(own.start, own.stop) if learnt else np.arange(0)
+        return {**self.engine.tables(), "learnt": Table(clients, learnt)}
+
+    def load_tables(self, tables: Tables) -> None:
+        """Take that over."""
+        learnt = tables["learnt"].columns
+        if learnt:
+            self.problem.load_run_state(learnt)
+        self.engine.load_tables(tables)
 
     def _settle(self, values: dict[str, Any]) -> None:
         """Take over the method's parameters as they were by then."""
@@ -332,12 +375,6 @@ class Run:
         if isinstance(self.choice.running, Adaptive):
             running = replace(self.choice.running, inner=cast(Family, changed))
         self._take_over(replace(self.choice, method=changed, running=running))
-
-
-def _steepest(problem: Problem) -> float:
-    """The largest L that the run's secants have met."""
-    found = problem.secants()
-    return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
 
 
 def _traffic(method: Method, problem: Problem) -> Traffic:

@@ -1,13 +1,16 @@
 """``pdmm.solve``: a problem, a method, a number of rounds; ``pdmm.resume``: the rest of them."""
 
+import pickle
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pdmm.arguments import check, known_optimum
 from pdmm.checkpoint import Saver, read
 from pdmm.checks import client_weights, one_of, positive, whole
+from pdmm.engines.mpi import MPI
+from pdmm.engines.shared import Shared
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem
 from pdmm.quantise import MOST_BITS
@@ -15,6 +18,7 @@ from pdmm.regularisers import Regulariser
 from pdmm.report.progress import progress_bar
 from pdmm.result import Result
 from pdmm.run import Run, Settings
+from pdmm.team import ALONE, Team
 from pdmm.threads import Threads
 
 AUTO_ROUNDS = 400  # where the method is chosen too, and so the tolerance
@@ -44,6 +48,7 @@ def solve(
     state: Literal["clients", "server"] = "clients",
     checkpoint: str | Path | None = None,
     every: int = 10,
+    engine: MPI | None = None,
 ) -> Result:
     """Minimise F(x) = sum_i w_i f_i(x) + h(x) with a federated method.
 
@@ -91,6 +96,9 @@ def solve(
         checkpoint: a file to keep the run in, for :func:`pdmm.resume`; it must not exist. The
             history grows in a second file beside it (needs ``safetensors``).
         every: write the checkpoint after every so many rounds, and at the end.
+        engine: where clients run: None for this process, ``pdmm.engines.MPI()`` for all
+            processes that ``mpirun`` started. ``problem`` then has this rank's clients alone; all
+            else speaks of all clients, and is the same on every rank.
 
     Returns:
         A :class:`pdmm.Result`. Its ``history`` has a row for the start and for every
@@ -119,6 +127,8 @@ def solve(
         >>> bool(result.history["gap"][-1] < 1e-20)
         True
     """
+    team = _team(engine)
+    problem = problem if engine is None else Shared(problem, team)
     settings = _checked(
         problem,
         method=method,
@@ -139,11 +149,12 @@ def solve(
         state=state,
     )
     _check_callback(callback)
+    _check_alike(team, settings, callback is None, checkpoint, every)
     every = whole("every", every, at_least=1)
-    saver = None if checkpoint is None else Saver(checkpoint, every)
+    saver = None if checkpoint is None else Saver(checkpoint, every, team)
     if saver is not None:
         saver.check()
-    with Threads(_threads(problem, threads)) as pool:
+    with Threads(_threads(problem, threads, engine), team) as pool:
         run = Run(problem, settings, pool)
         run.begin()
         if saver is not None:
@@ -163,6 +174,7 @@ def resume(
     progress: bool = False,
     threads: int | None = None,
     every: int | None = None,
+    engine: MPI | None = None,
 ) -> Result:
     """Go on with a run from its checkpoint, as if it had never stopped.
 
@@ -180,6 +192,8 @@ def resume(
         progress: show a progress bar.
         threads: see :func:`pdmm.solve`.
         every: checkpoint every so many rounds; as before if not given.
+        engine: see :func:`pdmm.solve`. It need not be the one of then, nor need its processes be
+            as many.
 
     Returns:
         The same as the uninterrupted run would have, but for the seconds in its history.
@@ -199,14 +213,17 @@ def resume(
         True
     """
     _check_callback(callback)
-    saved = read(path, problem, method, participation, local_steps)
+    team = _team(engine)
+    problem = problem if engine is None else Shared(problem, team)
+    saved = read(path, problem, method, participation, local_steps, team)
     settings = saved.settings
     if rounds is not None:
         settings = replace(settings, rounds=whole("rounds", rounds, at_least=1))
         if settings.rounds < saved.done:
             raise ValueError(f"rounds is {rounds}, but {saved.done} are done")
-    saver = Saver(path, saved.every if every is None else whole("every", every, at_least=1))
-    with Threads(_threads(problem, threads)) as pool:
+    every = saved.every if every is None else whole("every", every, at_least=1)
+    saver = Saver(path, every, team)
+    with Threads(_threads(problem, threads, engine), team) as pool:
         run = Run(problem, settings, pool)
         saved.restore(run)
         saver.go_on(problem, settings, saved)
@@ -223,7 +240,7 @@ def _finish(
 ) -> Result:
     """The rounds that are left."""
     name, left = type(run.choice.method).__name__, run.settings.rounds - run.done
-    with progress_bar(name, left, show=progress) as advance:
+    with progress_bar(name, left, show=progress and run.team.rank == 0) as advance:
         while not (run.finished or run.stopped) and run.done < run.settings.rounds:
             run.step(callback)
             advance(1)
@@ -234,8 +251,34 @@ def _finish(
     return run.result()
 
 
-def _threads(problem: Problem, threads: int | None) -> int | None:
-    return 1 if threads is None and not problem.parallel else threads
+def _threads(problem: Problem, threads: int | None, engine: MPI | None) -> int | None:
+    if threads is None and not problem.parallel:
+        return 1
+    return engine.threads if threads is None and engine is not None else threads
+
+
+def _team(engine: Any) -> Team:
+    if engine is None:
+        return ALONE
+    if not isinstance(engine, MPI):
+        raise ValueError(f"engine must be None or pdmm.engines.MPI(), got {engine!r}")
+    return engine.team
+
+
+def _check_alike(team: Team, settings: Settings, *more: Any) -> None:
+    """Refuse a run in which members of a team were asked for different things."""
+    if team.size == 1:
+        return
+    asked = {f.name: getattr(settings, f.name) for f in fields(settings)}
+    asked["callback, checkpoint or every"] = more
+    told = {
+        name: "a callable" if callable(value) else pickle.dumps(value)
+        for name, value in asked.items()
+    }
+    for k, other in enumerate(team.gather(told)):
+        for name, value in other.items():
+            if value != told[name]:
+                raise ValueError(f"{name} is not the same on rank {k} as on rank {team.rank}")
 
 
 def _check_callback(callback: Any) -> None:

@@ -17,6 +17,7 @@ import scipy.linalg  # noqa: F401 - with NumPy's, the BLAS libraries that are lo
 from threadpoolctl import ThreadpoolController
 
 from pdmm.checks import whole
+from pdmm.team import ALONE, Team
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,10 +54,16 @@ _one_blas_thread = _OneBlasThread()
 
 
 class Threads:
-    """A pool that maps a function over blocks, in order; a context manager."""
+    """A pool that maps a function over blocks, in order; a context manager.
 
-    def __init__(self, threads: int | None = None) -> None:
+    Args:
+        threads: how many; as many as this process may use cores, if not given.
+        team: the processes that share the run.
+    """
+
+    def __init__(self, threads: int | None = None, team: Team = ALONE) -> None:
         self.threads = available() if threads is None else whole("threads", threads, at_least=1)
+        self.team = team
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

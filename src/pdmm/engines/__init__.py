@@ -1,1 +1,5 @@
-"""Where clients run."""
+"""Where clients run: in this process, unless an engine of these says otherwise."""
+
+from pdmm.engines.mpi import MPI
+
+__all__ = ["MPI"]

@@ -1,38 +1,15 @@
 """All clients in this process: blocks of them in cache, on all cores."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.engines.outcome import NOTHING, Added, Ledger, Outcome, Owed, Part, Sent, add, steepest
+from pdmm.engines.tables import Table, Tables
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Problem, Tally
+from pdmm.problems.base import Floats, Problem
 from pdmm.threads import Threads
-
-
-class Sent(NamedTuple):
-    """What was sent in a round, by all and to all."""
-
-    contacts: int
-    """Messages down."""
-    uploads: int
-    """Messages up."""
-    vectors_down: int
-    vectors_up: int
-    bytes_down: int
-    bytes_up: int
-
-
-class Outcome(NamedTuple):
-    """What the server learns from a round, and what the round cost."""
-
-    mean: Any
-    share: float
-    tally: Tally
-    bad_client: int | None
-    disagreement: float | None  # weighted mean of ‖x_i - x_s‖²
-    sent: Sent
-    arrived: int  # uploads
 
 
 class Local:
@@ -47,36 +24,28 @@ class Local:
         rounds: int,
         threads: Threads,
     ) -> None:
-        self.method, self.weights, self.threads = method, weights, threads
+        self.method, self.threads = method, threads
+        self.weights, self.weight = weights[problem.own], float(weights.sum())
+        self.problem, self.first = problem.here, problem.own.start
         self.source = problem.prepare(rounds, method.steps, method.exact, threads)
-        self.blocks = problem.blocks()
-        self.dtype = problem.dtype
-        own = np.repeat(x0.astype(self.dtype)[None], problem.clients, axis=0)
+        self.blocks, self.dtype = problem.here.blocks(), problem.dtype
+        own = np.repeat(x0.astype(self.dtype)[None], len(self.weights), axis=0)
         self.memory = method.client_start(own)
-        self.cursor = np.zeros(problem.clients, dtype=np.int64)
+        self.cursor = np.zeros(len(self.weights), dtype=np.int64)
+        self.ledger = Ledger(method, x0, self.dtype, threads.team)
 
-    def round(self, message: Any) -> Outcome:
+    def round(self, message: Any, owed: Owed = NOTHING) -> Outcome:
         """Send the message to every client, and average what they upload."""
         kind = type(message)
         delivered = kind(*(np.asarray(field, dtype=self.dtype) for field in message))
-        parts = list(self.threads.map(lambda block: self._work(delivered, block), self.blocks))
-        self.cursor += self.method.steps
-        weight = float(self.weights.sum())
-        upload = parts[0][0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = [sum(fields) for fields in zip(*(part[0] for part in parts), strict=True)]
-        tally = Tally()
-        for part in parts:
-            tally.add(part[1])
-        return Outcome(
-            mean=type(upload)(*(total / weight for total in sums)),
-            share=1.0,
-            tally=tally,
-            bad_client=next((part[2] for part in parts if part[2] is not None), None),
-            disagreement=None if parts[0][3] is None else sum(part[3] for part in parts) / weight,
-            sent=self._sent(delivered),
-            arrived=len(self.weights),
-        )
+
+        def work() -> Added:
+            parts = list(self.threads.map(lambda block: self._work(delivered, block), self.blocks))
+            self.cursor += self.method.steps
+            seen = steepest(self.problem) if owed.watch else 0.0
+            return add(parts, self._sent(delivered), len(self.weights), owed, seen)
+
+        return self.ledger.add(work, owed).outcome(self.weight, self.weight)
 
     def _sent(self, message: Any) -> Sent:
         m, method = len(self.weights), self.method
@@ -92,16 +61,27 @@ class Local:
         )
 
     def state(self) -> dict[str, Any]:
-        """All that changes: the clients' memories, and where their mini-batches go on."""
-        return {"memory": list(self.memory), "cursor": self.cursor}
+        """All that changes, but for what belongs to single clients: nothing."""
+        return {}
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
-        self.memory = type(self.memory)(*state["memory"])
-        self.cursor = state["cursor"]
 
-    def _work(self, message: Any, block: slice) -> tuple[Any, Tally, int | None, Any]:
-        """One block's round: sums of uploads (float64), its tally, a bad client, disagreement."""
+    def tables(self) -> Tables:
+        """What belongs to clients: their memories, and where their mini-batches go on."""
+        clients = self.first + np.arange(len(self.weights))
+        return {
+            "memory": Table(clients, list(self.memory)),
+            "cursor": Table(clients, [self.cursor]),
+        }
+
+    def load_tables(self, tables: Tables) -> None:
+        """Take that over."""
+        self.memory = type(self.memory)(*tables["memory"].columns)
+        (self.cursor,) = tables["cursor"].columns
+
+    def _work(self, message: Any, block: slice) -> Part:
+        """One block's round."""
         method, memory = self.method, self.memory
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen below
             f = self.source.at(block, self.cursor[block])
@@ -117,5 +97,5 @@ class Local:
         if not all(np.isfinite(field).all() for field in sums):
             rows = [~np.isfinite(field).all(axis=1) for field in upload]
             found = np.flatnonzero(np.any(rows, axis=0))
-            bad = block.start + int(found[0] if len(found) else 0)
-        return sums, f.tally, bad, apart
+            bad = self.first + block.start + int(found[0] if len(found) else 0)
+        return Part(sums, float(w.sum()), f.tally, bad, apart)

@@ -6,26 +6,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.engines.local import Outcome, Sent
+from pdmm.engines.outcome import NOTHING, Added, Ledger, Outcome, Owed, Part, Sent, add, steepest
 from pdmm.engines.rows import Rows
+from pdmm.engines.tables import Table, Tables
 from pdmm.links import Contact, Indices
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Problem, Tally
+from pdmm.problems.base import Floats, Problem
 from pdmm.quantise import packed_bytes, rounded
 from pdmm.threads import Threads
 
-_KEPT = ("bits", "cursor", "sent", "applied", "heard_last", "so_far")
+_COUNTS = ("cursor", "sent", "applied", "heard_last")  # a number for every client
 NUMBER_BYTES = 8  # of a sequence number, which goes with every message
 
 
-class Part(NamedTuple):
-    """What a few clients did, who took equally many steps."""
+class Work(NamedTuple):
+    """What a few clients did, who took equally many steps, and what they remember of it."""
 
-    sums: Any
-    weight: float
-    tally: Tally
-    bad: int | None
-    apart: float | None
+    part: Part
     memory: Any
     """What the clients remember."""
     draft: Any
@@ -61,16 +58,19 @@ class Partial:
         bits: int | None,
         at_server: bool,
     ) -> None:
-        self.method, self.weights, self.threads = method, weights, threads
+        self.method, self.threads = method, threads
+        self.weights, self.weight = weights[problem.own], float(weights.sum())
+        self.problem, self.own = problem.here, problem.own
         self.source = problem.prepare(rounds, method.steps, method.exact, threads)
-        self.blocks, self.dtype = problem.blocks(), problem.dtype
-        m = problem.clients
+        self.blocks, self.dtype = problem.here.blocks(), problem.dtype
+        self.ledger = Ledger(method, x0, self.dtype, threads.team)
+        m = len(self.weights)
         self.bits, self.at_server = bits, at_server
         start = method.client_start(x0.astype(self.dtype)[None])
         if bits is not None:
             # Rounded changes are added up in float64 on both sides, so that the sums stay equal.
             start = type(start)(*(field.astype(np.float64) for field in start))
-        self.memory: Rows = Rows(start, m, problem.memory_folder)
+        self.memory: Rows = Rows(start, m, problem.here.memory_folder)
         self.cursor = np.zeros(m, dtype=np.int64)
         self.sent = np.zeros(m, dtype=np.int64)  # uploads of every client
         self.applied = np.zeros(m, dtype=np.int64)  # the last of them that the server applied
@@ -85,57 +85,54 @@ class Partial:
     # --- a round --------------------------------------------------------------------------
 
     def contact(
-        self, message: Any, contact: Contact, r: int, steps: npt.NDArray[np.int64] | int
+        self,
+        message: Any,
+        contact: Contact,
+        r: int,
+        steps: npt.NDArray[np.int64] | int,
+        owed: Owed = NOTHING,
     ) -> Outcome:
         """Send the message to the chosen clients, and average the uploads that arrive.
 
         Args:
             message: the server's.
-            contact: who is chosen, and what arrives.
+            contact: who is chosen of all clients, and what arrives.
             r: the round.
             steps: local steps of every client that hears it, or of all.
+            owed: what else the sum over a team is to carry.
         """
         delivered, vector_bytes = self._delivered(message)
+        counts = np.broadcast_to(np.asarray(steps), contact.listeners.shape)
+        counts = counts[contact.listeners_in(self.own)]
+        here = contact.among(self.own)
+
+        def work() -> Added:
+            sent = self._count(here, vector_bytes, delivered, r)
+            parts, arrived = self._exchange(delivered, here, r, counts)
+            seen = steepest(self.problem) if owed.watch else 0.0
+            return add(parts, sent, arrived, owed, seen)
+
+        return self.ledger.add(work, owed).outcome(None, self.weight)
+
+    def _exchange(
+        self, message: Any, contact: Contact, r: int, counts: npt.NDArray[np.int64]
+    ) -> tuple[list[Part], int]:
+        """What the clients here do, and how many of their uploads arrive."""
         clients, arrives = contact.listeners, contact.arrives[contact.heard]
         told = contact.told[contact.heard] & arrives
-        counts = np.broadcast_to(np.asarray(steps), clients.shape)
-        sent = self._count(contact, vector_bytes, delivered, r)
         self._resolve(clients)
         jobs = list(self._blocks(clients, counts))
-        parts: list[Part] = list(
+        done: list[Work] = list(
             self.threads.map(
-                lambda job: self._part(delivered, clients[job[0]], arrives[job[0]], job[1]), jobs
+                lambda job: self._part(message, clients[job[0]], arrives[job[0]], job[1]), jobs
             )
         )
         self.sent[clients] += 1
         self.applied[clients[arrives]] = self.sent[clients[arrives]]
         self.heard_last[clients[arrives]] = r  # as far as the server knows
-        for (rows, _), part in zip(jobs, parts, strict=True):
-            self._keep(clients[rows], told[rows], part)
-        return self._outcome(parts, sent, int(arrives.sum()))
-
-    def _outcome(self, parts: list[Part], sent: Sent, arrived: int) -> Outcome:
-        tally = Tally()
-        for part in parts:
-            tally.add(part.tally)
-        bad = next((part.bad for part in parts if part.bad is not None), None)
-        weight = sum(part.weight for part in parts)
-        if not arrived:
-            return Outcome(None, 0.0, tally, bad, None, sent, 0)
-        arriving = [part for part in parts if part.weight]
-        with np.errstate(over="ignore", invalid="ignore"):
-            sums = [sum(f) for f in zip(*(part.sums for part in arriving), strict=True)]
-            apart = [part.apart for part in arriving]
-            known = [value for value in apart if value is not None]
-        return Outcome(
-            mean=type(arriving[0].sums)(*(total / weight for total in sums)),
-            share=weight / float(self.weights.sum()),
-            tally=tally,
-            bad_client=bad,
-            disagreement=sum(known) / weight if len(known) == len(apart) else None,
-            sent=sent,
-            arrived=arrived,
-        )
+        for (rows, _), work in zip(jobs, done, strict=True):
+            self._keep(clients[rows], told[rows], work)
+        return [work.part for work in done], int(arrives.sum())
 
     def _blocks(
         self, clients: Indices, steps: npt.NDArray[np.int64]
@@ -150,7 +147,7 @@ class Partial:
 
     def _part(
         self, message: Any, clients: Indices, arrives: npt.NDArray[np.bool_], steps: int
-    ) -> Part:
+    ) -> Work:
         method = self.method
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen below
             f = self.source.at(clients, self.cursor[clients])
@@ -170,18 +167,18 @@ class Partial:
             apart = method.disagreement(there)
             apart = None if apart is None else float(w @ apart)
         found = np.flatnonzero(bad_rows)
-        bad = int(clients[arrives][found[0]]) if len(found) else None
-        return Part(sums, float(w.sum()), f.tally, bad, apart, mine, after)
+        bad = self.own.start + int(clients[arrives][found[0]]) if len(found) else None
+        return Work(Part(sums, float(w.sum()), f.tally, bad, apart), mine, after)
 
     # --- memories -------------------------------------------------------------------------
 
-    def _keep(self, clients: Indices, told: npt.NDArray[np.bool_], part: Part) -> None:
+    def _keep(self, clients: Indices, told: npt.NDArray[np.bool_], work: Work) -> None:
         """Those that were told take their drafts over; the others keep both."""
-        both = zip(part.memory, part.draft, strict=True)
+        both = zip(work.memory, work.draft, strict=True)
         rows = [np.where(told.reshape(-1, *[1] * (old.ndim - 1)), new, old) for old, new in both]
-        self.memory.write(clients, type(part.memory)(*rows))
+        self.memory.write(clients, type(work.memory)(*rows))
         for k in np.flatnonzero(~told):
-            self.drafts[int(clients[k])] = [field[k : k + 1].copy() for field in part.draft]
+            self.drafts[int(clients[k])] = [field[k : k + 1].copy() for field in work.draft]
 
     def _resolve(self, clients: Indices) -> None:
         """Clients hear which upload was applied last: they take their drafts over, or drop them."""
@@ -200,22 +197,37 @@ class Partial:
         return memory
 
     def state(self) -> dict[str, Any]:
-        fields = zip(*self.drafts.values(), strict=True)
-        return {
-            **{name: getattr(self, name) for name in _KEPT},
-            "memory": self.memory.state(),
-            "waiting": np.array(list(self.drafts), dtype=np.int64),
-            "drafts": [np.concatenate(rows) for rows in fields],
-            "held": list(self.held),
-        }
+        """All that changes, but for what belongs to single clients."""
+        return {"bits": self.bits, "so_far": self.so_far, "held": list(self.held)}
 
     def load(self, state: dict[str, Any]) -> None:
-        for name in _KEPT:
-            setattr(self, name, state[name])
-        self.memory.load(state["memory"])
-        for k, i in enumerate(state["waiting"].tolist()):
-            self.drafts[i] = [field[k : k + 1] for field in state["drafts"]]
+        """Go on from a state."""
+        self.bits, self.so_far = state["bits"], state["so_far"]
         self.held = type(self.held)(*state["held"])
+
+    def tables(self) -> Tables:
+        """What belongs to clients: memories, drafts, and what they have sent and heard."""
+        first, memory = self.own.start, self.memory.state()
+        waiting = sorted(self.drafts)
+        fields = zip(*(self.drafts[i] for i in waiting), strict=True)
+        return {
+            "memory": Table(first + memory["clients"], memory["rows"]),
+            "counts": Table(
+                first + np.arange(len(self.weights)), [getattr(self, name) for name in _COUNTS]
+            ),
+            "drafts": Table(
+                first + np.array(waiting, dtype=np.int64), [np.concatenate(f) for f in fields]
+            ),
+        }
+
+    def load_tables(self, tables: Tables) -> None:
+        """Take that over."""
+        first, memory, drafts = self.own.start, tables["memory"], tables["drafts"]
+        self.memory.load({"clients": memory.clients - first, "rows": memory.columns})
+        for name, column in zip(_COUNTS, tables["counts"].columns, strict=True):
+            setattr(self, name, column)
+        for k, i in enumerate((drafts.clients - first).tolist()):
+            self.drafts[i] = [field[k : k + 1] for field in drafts.columns]
 
     # --- links ----------------------------------------------------------------------------
 

@@ -201,6 +201,7 @@ class Total(ABC):
     accurate = True  # whether divergence is known without cancellation
     known = True  # whether F can be evaluated at all
     everyone = True  # whether all clients can be asked for a gradient
+    parts = False  # whether a member of a team knows only its own clients' part of it
 
     @abstractmethod
     def value(self, x: Floats) -> float:
@@ -214,6 +215,18 @@ class Total(ABC):
     def divergence(self, x: Floats, y: Floats) -> float:
         """F(x) - F(y) - grad F(y)·(x - y)."""
 
+    def value_here(self, x: Floats) -> float:
+        """The part of F(x) that is known here, to be summed over a team where ``parts``."""
+        return self.value(x)
+
+    def divergence_here(self, x: Floats, y: Floats) -> float:
+        """The same of the divergence."""
+        return self.divergence(x, y)
+
+    def completed(self, part: float, x: Floats) -> float:
+        """The whole of which ``value_here`` or ``divergence_here`` at x gave a part."""
+        return part
+
     def minimiser(self, l2: float) -> npt.NDArray[np.float64] | None:
         """A minimiser of F(x) + l2/2 ‖x‖², where a direct solve can find it."""
         return None
@@ -223,8 +236,23 @@ class Total(ABC):
         return None
 
 
-class SumOfBlocks(Total):
-    """F as a sum over blocks of clients: a pass over the data."""
+class SumOfClients(Total):
+    """F as a sum over clients, who are asked for their gradients one by one."""
+
+    @abstractmethod
+    def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
+        """The gradient of F, and the sum of the norms of the terms it is the sum of."""
+
+
+class SumOfBlocks(SumOfClients):
+    """F as a sum over blocks of clients: a pass over the data.
+
+    Args:
+        problem: the whole of it; its blocks are those of the clients that are here.
+        source: of their functions.
+        weights: of all clients.
+        threads: for the blocks, and the team that shares the sum.
+    """
 
     def __init__(
         self,
@@ -233,10 +261,14 @@ class SumOfBlocks(Total):
         weights: npt.NDArray[np.float64],
         threads: Threads,
     ) -> None:
-        self.blocks, self.accurate = problem.blocks(), problem.accurate
-        self.source, self.weights, self.threads = source, weights, threads
+        self.blocks, self.accurate = problem.here.blocks(), problem.accurate
+        self.source, self.weights, self.threads = source, weights[problem.own], threads
+        self.parts = threads.team.size > 1
 
     def _sum(self, part: Callable[[Block], Floats]) -> Any:
+        return self.threads.team.total(lambda: self._here(part))
+
+    def _here(self, part: Callable[[Block], Floats]) -> Any:
         def weigh(block: slice) -> Any:
             with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is seen by its x_s
                 return self.weights[block] @ part(self.source.at(block)).astype(np.float64)
@@ -246,9 +278,13 @@ class SumOfBlocks(Total):
     def value(self, x: Floats) -> float:
         return float(self._sum(lambda f: f.value(x)))
 
-    def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
-        """The gradient of F, and the sum of the norms of the terms it is the sum of."""
+    def value_here(self, x: Floats) -> float:
+        return float(self._here(lambda f: f.value(x)))
 
+    def completed(self, part: float, x: Floats) -> float:
+        return float(self.threads.team.sum(np.array([part]))[0])
+
+    def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
         def part(f: Block) -> Floats:
             g = f.accurate_gradient(x)
             terms = np.linalg.norm(g, axis=1)
@@ -264,6 +300,9 @@ class SumOfBlocks(Total):
 
     def divergence(self, x: Floats, y: Floats) -> float:
         return float(self._sum(lambda f: f.divergence(x, y)))
+
+    def divergence_here(self, x: Floats, y: Floats) -> float:
+        return float(self._here(lambda f: f.divergence(x, y)))
 
 
 class Problem(WithConstants, ABC):
@@ -286,6 +325,16 @@ class Problem(WithConstants, ABC):
     """Whether all clients can be asked for a value or a gradient."""
     memory_folder: str | None = None
     """Where the clients' memories live as files, if there are too many for the main memory."""
+
+    @property
+    def here(self) -> "Problem":
+        """The part of it whose clients this process holds: all, unless a team shares it."""
+        return self
+
+    @property
+    def own(self) -> slice:
+        """Which of all clients those are."""
+        return slice(0, self.clients)
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
         """What a run of so many rounds and steps works on; a problem may factorise here."""
@@ -324,6 +373,12 @@ class Problem(WithConstants, ABC):
         """What values are taken from; better than what a run works on, where there is better."""
         return source
 
+    def summed(
+        self, source: Source, weights: npt.NDArray[np.float64], threads: Threads
+    ) -> SumOfClients:
+        """F as a sum over clients, from what a run works on."""
+        return SumOfBlocks(self, self.evaluator(source), weights, threads)
+
     def quadratics(self, threads: Threads) -> Any:
         """The f_i as ``quadratic.Quadratics``, whose exact steps are factorised; None if not."""
         return None
@@ -335,11 +390,11 @@ class Problem(WithConstants, ABC):
     def check(self, x0: Floats, exact: bool) -> None:
         """Try out what can only be checked by calling it."""
 
-    def run_state(self) -> Any:
-        """What the problem has learnt in a run, for checkpoints."""
-        return None
+    def run_state(self) -> list[npt.NDArray[Any]]:
+        """What the problem has learnt in a run, for checkpoints: arrays with a row a client."""
+        return []
 
-    def load_run_state(self, state: Any) -> None:
+    def load_run_state(self, state: list[npt.NDArray[Any]]) -> None:
         """Take that over."""
 
     def _gradient_of(self, i: int) -> Callable[[Floats], Floats]:

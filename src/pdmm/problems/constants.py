@@ -103,23 +103,17 @@ class Secants:
             self.least[i] = np.fmin(self.least[i], bend)
             self.bent[i] = np.fmin(self.bent[i], bend + doubt)
 
-    def state(self, dimension: int) -> dict[str, Vector]:
-        """All that was learnt, as arrays."""
+    def state(self, dimension: int) -> list[Vector]:
+        """All that was learnt, as arrays with a row a client."""
         points = np.full((2, len(self._last), dimension), np.nan)
         for i, last in enumerate(self._last):
             if last is not None:
                 points[:, i] = last
-        return {
-            "steepest": self.steepest,
-            "least": self.least,
-            "bent": self.bent,
-            "points": points,
-        }
+        return [self.steepest, self.least, self.bent, *points]
 
-    def load(self, state: dict[str, Vector]) -> None:
+    def load(self, state: list[Vector]) -> None:
         """Take that over."""
-        self.steepest, self.least, self.bent = (state[k] for k in ("steepest", "least", "bent"))
-        x, g = state["points"]
+        self.steepest, self.least, self.bent, x, g = state
         self._last = [
             None if np.isnan(x[i]).all() else (x[i], g[i]) for i in range(len(self._last))
         ]
@@ -284,4 +278,5 @@ class WithConstants:
     ) -> tuple[float, Kind]:
         """L or mu of F = sum_i w_i f_i, and what kind of number that is: here the weighted sum."""
         values, kind, _ = self._constants_of_clients(which, threads)
-        return float(weights @ values), "estimate" if kind == "estimate" else "bound"
+        overall = float(threads.team.total(lambda: weights @ values))
+        return overall, "estimate" if kind == "estimate" else "bound"

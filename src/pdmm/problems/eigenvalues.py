@@ -114,7 +114,10 @@ def ends_of_rows(A: npt.NDArray[np.float64]) -> tuple[float, float]:
 
 
 def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
-    """An upper bound, 0.1% too large, of the largest eigenvalue of sum_k w_k [X_k 1]'[X_k 1]."""
+    """An upper bound, 0.1% too large, of the largest eigenvalue of sum_k w_k [X_k 1]'[X_k 1].
+
+    The sum is over the clients of all members of the threads' team.
+    """
     m, size = len(X), X[0].shape[1] + 1
     groups = [range(k, min(m, k + -(-m // 16))) for k in range(0, m, -(-m // 16))]
 
@@ -126,7 +129,8 @@ def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
         return H
 
     if size <= SMALL:
-        return _raised(float(np.linalg.eigvalsh(sum(threads.map(gram, groups)))[-1]))
+        H = threads.team.total(lambda: sum(threads.map(gram, groups)))
+        return _raised(float(np.linalg.eigvalsh(H)[-1]))
 
     def product(v: Vector) -> Vector:
         narrow = v.astype(X[0].dtype)  # the data are read as they are
@@ -139,7 +143,7 @@ def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
                 Hv[-1] += weights[k] * float(r.sum())
             return Hv
 
-        return np.asarray(sum(threads.map(part, groups)))
+        return np.asarray(threads.team.total(lambda: sum(threads.map(part, groups))))
 
     value, error = largest(product, size, tolerance=1e-4)
     return _raised(value + error)

@@ -118,6 +118,7 @@ class Quadratic(_Stacked):
         else:
             assert isinstance(form, Gram)
             H = np.tensordot(weights, form.H.astype(np.float64, copy=False), 1)
+        H, g = (threads.team.sum(part) for part in (H, g))
         total = DenseTotal(H, g, 0.0, None, weights, least=-np.inf)
         left = np.linalg.norm(H @ total.x_min - g)
         return total if left <= 1e-8 * np.linalg.norm(g) else None  # None: it has no minimum

@@ -165,10 +165,10 @@ class Functions(Problem):
         i = int(np.where(down, bent, 0.0).argmin())
         return i, float(bent[i])
 
-    def run_state(self) -> Any:
+    def run_state(self) -> list[npt.NDArray[Any]]:
         return self._secants.state(self.dimension)
 
-    def load_run_state(self, state: Any) -> None:
+    def load_run_state(self, state: list[npt.NDArray[Any]]) -> None:
         self._secants.load(state)
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:

@@ -110,12 +110,12 @@ class LeastSquares(Problem):
         self._spectrum: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
         self._lock = Lock()
         self._held: dict[type[Quadratics], Quadratics] = {}
-        self._totals: dict[bytes, QuadraticTotal] = {}
+        self._totals: dict[tuple[bytes, int, int], QuadraticTotal] = {}
 
     @classmethod
     def random(
         cls,
-        clients: int = 25,
+        clients: int | range = 25,
         samples: int = 5000,
         features: int = 500,
         noise: float = 0.5,
@@ -128,14 +128,20 @@ class LeastSquares(Problem):
         are the same whatever the number of clients.
 
         Args:
-            clients: m.
+            clients: m, or which of them, e.g. ``range(100, 200)``: the part of one process.
             samples: rows of each A_i.
             features: d.
             noise: standard deviation of v_i; the paper's variance of 0.25 is 0.5.
             seed: of all random numbers.
             dtype: float64 or float32.
         """
-        m = whole("clients", clients, at_least=1)
+        if isinstance(clients, range):
+            if not len(clients) or min(clients) < 0:
+                raise ValueError(f"clients must be a range of client numbers, got {clients!r}")
+            numbers = clients
+        else:
+            numbers = range(whole("clients", clients, at_least=1))
+        m = len(numbers)
         n, d = whole("samples", samples, at_least=1), whole("features", features, at_least=1)
         noise, seed = not_negative("noise", noise), whole("seed", seed, at_least=0)
         try:
@@ -147,7 +153,7 @@ class LeastSquares(Problem):
         y0 = np.random.default_rng([seed, 0]).standard_normal(d)
 
         def make(i: int) -> tuple[Floats, Floats]:
-            rng = np.random.default_rng([seed, 1, i])
+            rng = np.random.default_rng([seed, 1, numbers[i]])
             A = rng.standard_normal((n, d))
             return A, A @ y0 + noise * rng.standard_normal(n)
 
@@ -326,18 +332,20 @@ class LeastSquares(Problem):
 
     def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
         """F, of which everything is known: its minimum too, by a direct solve."""
-        key = weights.tobytes()
+        key = (weights.tobytes(), threads.team.rank, threads.team.size)
         if key not in self._totals:
             self._totals = {key: self._sum(weights, threads)}
         return self._totals[key]
 
     def _sum(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
-        if self._data is not None and self.samples.sum() < self.dimension:
-            A, b = self._rows()
-            return WideTotal(
-                np.concatenate([np.sqrt(w) * a for w, a in zip(weights, A, strict=True)]),
-                np.concatenate([np.sqrt(w) * v for w, v in zip(weights, b, strict=True)]),
+        team = threads.team
+        samples, without = team.sum(np.array([self.samples.sum(), self._data is None], float))
+        if not without and samples < self.dimension:
+            A, b = (
+                np.concatenate([np.sqrt(w) * a for w, a in zip(weights, part, strict=True)])
+                for part in self._rows()
             )
+            return WideTotal(*(np.concatenate(team.gather(part)) for part in (A, b)))
 
         def weigh(clients: slice) -> tuple[Floats, Floats, float]:
             w = weights[clients]
@@ -351,7 +359,9 @@ class LeastSquares(Problem):
             H += H_block
             g += g_block
             c += c_block
-        return DenseTotal(H, g, c, self._data, weights)
+        H, g, offset = (team.sum(np.asarray(part)) for part in (H, g, c))
+        data = None if without else self._data
+        return DenseTotal(H, g, float(offset), data, weights, team=team)
 
     # --- constants ------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from scipy import linalg
 from pdmm.checks import PerClient
 from pdmm.problems.base import Floats, Total
 from pdmm.problems.eigenvalues import proven_ends
+from pdmm.team import ALONE, Team
 
 Vector = npt.NDArray[np.float64]
 
@@ -63,17 +64,20 @@ class DenseTotal(QuadraticTotal):
         data: tuple[PerClient, PerClient] | None,
         weights: Vector,
         least: float = 0.0,  # a sum of squares is no less, whatever rounding says
+        team: Team = ALONE,  # whose members have the rest of the data
     ) -> None:
-        self.H, self.g, self.data, self.weights = H, g, data, weights
+        self.H, self.g, self.weights = H, g, weights
+        self.data = data if team.size == 1 else None
         self.x_min = self._solve(0.0)
         if data is None:
             f_min = c - float(g @ self.x_min) + 0.5 * float(self.x_min @ H @ self.x_min)
             self.f_min = max(f_min, least)
         else:  # from the residuals, which do not cancel
             residuals = (A @ self.x_min - b for A, b in zip(*data, strict=True))
-            self.f_min = sum(
+            part = sum(
                 0.5 * float(w) * float(r @ r) for w, r in zip(weights, residuals, strict=True)
             )
+            self.f_min = float(team.sum(np.array(part)))
 
     def product(self, v: Floats) -> Vector:
         return self.H @ v

@@ -173,7 +173,7 @@ class SoftmaxRegression(Problem):
     def _overall_constant(
         self, which: Which, weights: npt.NDArray[np.float64], threads: Threads
     ) -> tuple[float, Kind]:
-        l2 = self.l2 * float(weights.sum())
+        l2 = self.l2 * float(threads.team.total(weights.sum))
         if which == "mu":
             return l2, "bound"
         return 0.5 * curvature(self.X, weights / self.samples, threads) + l2, "bound"

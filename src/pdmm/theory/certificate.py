@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.checks import ClientError
-from pdmm.problems.base import Floats, Problem, SumOfBlocks, Total
+from pdmm.problems.base import Floats, Problem, SumOfClients, Total
 from pdmm.regularisers import Regulariser
 
 Vector = npt.NDArray[np.float64]
@@ -60,7 +60,7 @@ class Certifier:
 
     Args:
         total: F as one function, where there is one; its gradient has no cancellation.
-        blocks: F as a sum over blocks of clients.
+        blocks: F as a sum over clients.
         regulariser: h, or None.
         strong_convexity: gives (mu, kind) of f = sum_i w_i f_i as it is known by then.
         precision: the rounding unit of the clients' numbers.
@@ -70,7 +70,7 @@ class Certifier:
     def __init__(
         self,
         total: Total | None,
-        blocks: SumOfBlocks,
+        blocks: SumOfClients,
         regulariser: Regulariser | None,
         strong_convexity: Callable[[], tuple[float, str]],
         precision: float,

@@ -129,16 +129,18 @@ def with_control(choice: Choice, where: str) -> Choice:
 
 
 def _pick(problem: Problem, why: list[str], adaptive: bool) -> Method:
+    rank = 0
+    if isinstance(problem.here, LeastSquares):
+        rank = cast(Any, problem).rank  # of all clients, wherever they are
     if not adaptive:
-        if isinstance(problem, LeastSquares) and problem.rank > LARGEST_RANK:
+        if rank > LARGEST_RANK:
             why.append("AGPDMM: exact steps would need large eigenbases")
             return AGPDMM(rho="auto", relaxation=RELAXATION)
         why.append(f"PDMM with exact steps and relaxation {RELAXATION}: rounds are what costs")
         return PDMM(rho="auto", relaxation=RELAXATION)
-    if isinstance(problem, LeastSquares) and problem.rank > LARGEST_RANK:
+    if rank > LARGEST_RANK:
         why.append(
-            f"AGPDMM: the eigenbases that exact steps need would have {problem.rank} vectors "
-            "a client"
+            f"AGPDMM: the eigenbases that exact steps need would have {rank} vectors a client"
         )
         return AGPDMM(rho="auto", relaxation=RELAXATION, acceleration="anderson")
     why.append(
