@@ -24,6 +24,7 @@ from safetensors import safe_open
 
 import pdmm
 from pdmm import checkpoint
+from pdmm import plain as plain_values
 from pdmm.run import Run
 
 Make = Callable[[], pdmm.Problem]
@@ -1155,7 +1156,7 @@ def test_nothing_in_a_state_is_left_out(place: Path, monkeypatch: pytest.MonkeyP
 
     def state(self: Run) -> dict[str, Any]:
         found = plain(self)
-        states.append(json.dumps(checkpoint.pack(found, {}, "state"), default=str))
+        states.append(json.dumps(plain_values.pack(found, {}, "state"), default=str))
         return found
 
     monkeypatch.setattr(Run, "state", state)
@@ -1166,7 +1167,7 @@ def test_nothing_in_a_state_is_left_out(place: Path, monkeypatch: pytest.MonkeyP
 
     def look(self: Run, *arguments: Any) -> None:
         load(self, *arguments)
-        loaded.append(json.loads(json.dumps(checkpoint.pack(plain(self), {}, "state"))))
+        loaded.append(json.loads(json.dumps(plain_values.pack(plain(self), {}, "state"))))
 
     load = Run.load
     monkeypatch.setattr(Run, "load", look)
@@ -1194,9 +1195,9 @@ def test_values_of_every_kind_survive(place: Path) -> None:
         "bools": np.array([True, False]),
         "bursts": pdmm.Bursts(0.1, 0.2),
     }
-    packed = json.loads(json.dumps(checkpoint.pack(values, arrays, "v")))
+    packed = json.loads(json.dumps(plain_values.pack(values, arrays, "v")))
     place.write_bytes(safetensors.numpy.save({k: np.atleast_1d(v) for k, v in arrays.items()}))
-    found = checkpoint.unpack(packed, arrays_of(place))
+    found = plain_values.unpack(packed, arrays_of(place))
     assert set(found) == set(values)
     for name in ("none", "truth", "whole", "number", "infinite", "word", "bursts"):
         assert found[name] == values[name]
@@ -1208,5 +1209,7 @@ def test_values_of_every_kind_survive(place: Path) -> None:
         assert found[name].dtype == values[name].dtype
         np.testing.assert_array_equal(found[name], values[name])
     with pytest.raises(ValueError, match=r"v.odd cannot be kept in a checkpoint"):
-        checkpoint.pack({"odd": object()}, {}, "v")
-    assert checkpoint.unpack(checkpoint.pack(len, {}, "v"), {}) == {"code": checkpoint.CALLABLE}
+        plain_values.pack({"odd": object()}, {}, "v")
+    assert plain_values.unpack(plain_values.pack(len, {}, "v"), {}) == {
+        "code": plain_values.CALLABLE
+    }

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import mpi_cases as cases
 import pdmm
-from pdmm import checkpoint
+from pdmm import checkpoint, files
 from pdmm.team import ElsewhereError
 from ranks import close, on_ranks
 
@@ -154,7 +154,7 @@ def test_a_checkpoint_is_of_one_round(
 ) -> None:
     """However far the ranks got with the next one, the set of files that counts is complete."""
     path, lock, count = tmp_path / "run.safetensors", threading.Lock(), 0
-    write = checkpoint.write_whole
+    write = files.write_whole
 
     def dies(place: Path, contents: bytes) -> None:
         nonlocal count

@@ -12,27 +12,23 @@ or none of it. Client by client, it does not matter how many members there were 
 import glob
 import json
 import os
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pdmm import links, methods, regularisers
 from pdmm.checks import ClientError
 from pdmm.engines.tables import Table, Tables, joined
 from pdmm.files import write_whole
 from pdmm.methods.base import Method
+from pdmm.plain import Arrays, pack, unpack
 from pdmm.problems.base import Problem
 from pdmm.run import Run, Settings
 from pdmm.team import Team
 
 FORMAT, VERSION = "pdmm run", 2
 PART = "pdmm clients of a run"
-Arrays = dict[str, npt.NDArray[Any]]
-CALLABLE = "a callable"
-PLACES = (methods, links, regularisers)  # of classes that a file may name
 
 
 def _safetensors() -> Any:
@@ -42,52 +38,6 @@ def _safetensors() -> Any:
     except ImportError:
         raise ImportError("checkpoints need safetensors: pip install 'pdmm[cli]'") from None
     return safetensors
-
-
-# --- anything as arrays and JSON ----------------------------------------------------------
-
-
-def pack(value: Any, arrays: Arrays, name: str) -> Any:
-    """A value as JSON; its arrays go into ``arrays`` under names that begin with ``name``."""
-    if isinstance(value, np.ndarray):
-        arrays[name] = np.ascontiguousarray(value)
-        return {"array": name, "shape": list(value.shape)}
-    if isinstance(value, np.generic):
-        return pack(value.item(), arrays, name)
-    if isinstance(value, dict):
-        return {"dict": {k: pack(v, arrays, f"{name}.{k}") for k, v in value.items()}}
-    if isinstance(value, (list, tuple)):
-        return [pack(v, arrays, f"{name}.{k}") for k, v in enumerate(value)]
-    if is_dataclass(value) and not isinstance(value, type):
-        kept = {f.name: getattr(value, f.name) for f in fields(value)}
-        kind = type(value).__name__
-        word = "class" if _known(kind) is type(value) else "code"  # a user's own
-        return {word: kind, "fields": pack(kept, arrays, name)}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if callable(value):
-        return {"code": CALLABLE}
-    raise ValueError(f"{name} cannot be kept in a checkpoint: {value!r}")
-
-
-def unpack(value: Any, arrays: Arrays) -> Any:
-    """The value again; code is left as it stands in the file, for the caller to replace."""
-    if isinstance(value, list):
-        return [unpack(v, arrays) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if "code" in value:
-        return {word: unpack(part, arrays) for word, part in value.items()}
-    if "array" in value:
-        return arrays[value["array"]].reshape(value["shape"])
-    if "dict" in value:
-        return {k: unpack(v, arrays) for k, v in value["dict"].items()}
-    return _known(value["class"])(**unpack(value["fields"], arrays))
-
-
-def _known(name: str) -> Any:
-    """The library's class of a name, None if there is none."""
-    return next((getattr(place, name) for place in PLACES if hasattr(place, name)), None)
 
 
 # --- writing ------------------------------------------------------------------------------

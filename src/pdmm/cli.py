@@ -84,6 +84,9 @@ def reproduce(
     ],
     quick: Annotated[bool, typer.Option(help="A small version of it, in two minutes.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for runs, figures and report.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="local, or mpi: mpirun -n 4 pdmm reproduce fig2 --engine mpi.")
+    ] = "local",
 ) -> None:
     """Run the paper's experiments, and put the results beside the paper's claims.
 
@@ -94,8 +97,16 @@ def reproduce(
 
     if what not in paper.NAMES:
         raise typer.BadParameter(f"{what!r} is not one of {', '.join(paper.NAMES)}")
+    if engine not in ("local", "mpi"):
+        raise typer.BadParameter(f"engine must be local or mpi, got {engine!r}")
+    if engine == "mpi" and what not in paper.SHARED:
+        raise typer.BadParameter(f"--engine mpi is for {' and '.join(paper.SHARED)}, not {what}")
+    try:
+        mpi = pdmm.engines.MPI() if engine == "mpi" else None
+    except ImportError as error:
+        raise typer.BadParameter(str(error)) from None
     folder = out or Path("out") / ("reproduction-quick" if quick else "reproduction")
-    console = Console()
+    console = Console(quiet=mpi is not None and mpi.rank > 0)
     columns = (
         TextColumn("{task.description:<40}"),
         BarColumn(),
@@ -111,6 +122,7 @@ def reproduce(
                 folder,
                 quick,
                 lambda label, cost: bar.update(task, advance=cost, description=label),
+                mpi,
             )
     except DataError as error:
         notes = getattr(error, "__notes__", [])

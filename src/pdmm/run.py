@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pdmm.arguments import known_optimum
 from pdmm.checks import ClientError
-from pdmm.engines.base import Engine, MakeEngine
+from pdmm.engines.base import Engine
 from pdmm.engines.local import Local
 from pdmm.engines.outcome import Outcome, Sent
 from pdmm.engines.partial import Partial
@@ -62,16 +62,9 @@ class Run:
         problem: the clients' functions.
         settings: all else.
         pool: entered; its threads work on blocks of clients, and its team shares the run.
-        make_engine: where clients run, if neither here nor at the members of the team.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        settings: Settings,
-        pool: Threads,
-        make_engine: MakeEngine | None = None,
-    ) -> None:
+    def __init__(self, problem: Problem, settings: Settings, pool: Threads) -> None:
         begun = perf_counter()
         s = settings
         self.problem, self.settings, self.weight = problem, s, float(s.weights.sum())
@@ -93,8 +86,8 @@ class Run:
         at_server = s.state == "server"
         arguments = (problem, method, s.x0, s.weights, s.rounds, pool)
         self.engine: Engine | Partial
-        if make_engine is not None:
-            self.engine = make_engine(*arguments)
+        if problem.make_engine is not None:
+            self.engine = problem.make_engine(*arguments)
         elif perfect and not at_server:
             self.engine = Local(*arguments)
         else:
@@ -299,7 +292,7 @@ class Run:
             seed=s.seed,
             certificate=certificate,
             scalars=method.scalars,
-            choices=(*self.choice.why, *self.raised),
+            choices=(*self.choice.why, *self.raised, *self.engine.remarks),
             smoothness=self.choice.smoothness,
             strong_convexity=self.choice.strong_convexity,
         )

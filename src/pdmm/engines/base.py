@@ -1,7 +1,6 @@
 """What a run asks of the place where its clients are."""
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from pdmm.engines.outcome import Outcome, Owed
 from pdmm.engines.tables import Tables
@@ -14,6 +13,10 @@ class Engine(Protocol):
     method: Method
     source: Any
     """What values are taken from, for ``Problem.summed``."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What happened that the user should know, a sentence each."""
 
     def round(self, message: Any, owed: Owed) -> Outcome:
         """One round of messages."""
@@ -29,7 +32,3 @@ class Engine(Protocol):
 
     def load_tables(self, tables: Tables) -> None:
         """Take that over."""
-
-
-MakeEngine: TypeAlias = Callable[..., Engine]
-"""Called as make_engine(problem, method, x0, weights, rounds, threads)."""

@@ -15,6 +15,8 @@ from pdmm.threads import Threads
 class Local:
     """Runs a method's clients, block by block. It knows nothing of the mathematics."""
 
+    remarks: tuple[str, ...] = ()
+
     def __init__(
         self,
         problem: Problem,

@@ -131,7 +131,7 @@ class Ledger:
         self.team = team
         if team.size > 1:
             # A member none of whose clients took part must know what the others send.
-            blank = _blank_upload(method, x0, dtype)
+            _, _, blank, _ = blank_round(method, x0, dtype)
             self.apart = method.disagreement(blank) is not None
             self.zeros = type(blank)(*(np.zeros(np.shape(field)[1:]) for field in blank))
 
@@ -219,10 +219,12 @@ class _Blank:
         return self.zeros.copy()
 
 
-def _blank_upload(method: Method, x0: Floats, dtype: np.dtype[Any]) -> Any:
-    message = method.broadcast(method.server_start(1.0 * x0, lambda v, t: v))
+def blank_round(method: Method, x0: Floats, dtype: np.dtype[Any]) -> tuple[Any, Any, Any, Any]:
+    """A message, a memory, an upload and a draft, to see what they look like: one row each."""
+    sent = method.broadcast(method.server_start(1.0 * x0, lambda v, t: v))
+    message = type(sent)(*(np.asarray(field, dtype=dtype) for field in sent))
     row = x0.astype(dtype)[None]
     with np.errstate(all="ignore"):
         memory = method.receive(message, method.client_start(row))
-        upload, _ = method.client(message, memory, _Blank(0 * row), max(method.steps, 1))
-    return upload
+        upload, draft = method.client(message, memory, _Blank(0 * row), max(method.steps, 1))
+    return message, memory, upload, draft

@@ -47,6 +47,8 @@ class Partial:
         at_server: whether the server keeps the clients' memories, and ships them.
     """
 
+    remarks: tuple[str, ...] = ()
+
     def __init__(
         self,
         problem: Problem,

@@ -7,12 +7,11 @@ import numpy.typing as npt
 
 from pdmm.checks import ClientError
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total
-from pdmm.problems.constants import Constants, Kind, Vector, Which
+from pdmm.problems.constants import KINDS, Constants, Kind, Vector, Which
 from pdmm.team import Team
 from pdmm.threads import Threads
 
 T = TypeVar("T")
-KINDS: tuple[Kind, ...] = ("estimate", "given", "bound", "exact")  # the weakest first
 
 
 class Shared(Problem):

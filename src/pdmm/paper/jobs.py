@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 import pdmm
+from pdmm.engines import MPI
 from pdmm.paper.store import Columns, Store
 from pdmm.paper.workers import side_by_side
+from pdmm.team import ALONE
 from pdmm.threads import available
 
 METHODS: dict[str, Callable[..., pdmm.Method]] = {
@@ -30,7 +32,7 @@ class Job:
 
     parameters: dict[str, Any]
     cost: float
-    run: Callable[[dict[str, Any], Callable[[], object]], Columns]
+    run: Callable[..., Columns]
     apart: bool = False
 
     @property
@@ -45,13 +47,22 @@ class Job:
         return self.cost / float(self.parameters["rounds"])
 
 
+def least_squares(
+    clients: int, samples: int, features: int, seed: int, engine: MPI | None = None
+) -> pdmm.LeastSquares:
+    """The paper's random problem, or this rank's clients of it, factorised for all runs on it."""
+    mine = range(clients) if engine is None else engine.range(clients)
+    return _least_squares(mine, samples, features, seed)
+
+
 @lru_cache(maxsize=1)  # a large problem is held until another is asked for
-def least_squares(clients: int, samples: int, features: int, seed: int) -> pdmm.LeastSquares:
-    """The paper's random problem, factorised once for all runs on it."""
-    return pdmm.LeastSquares.random(clients, samples, features, seed=seed).factorise()
+def _least_squares(mine: range, samples: int, features: int, seed: int) -> pdmm.LeastSquares:
+    return pdmm.LeastSquares.random(mine, samples, features, seed=seed).factorise()
 
 
-def run_least_squares(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
+def run_least_squares(
+    parameters: dict[str, Any], advance: Callable[[], object], engine: MPI | None = None
+) -> Columns:
     """Gap after every round."""
 
     def after_round(r: int, x: object) -> None:
@@ -59,16 +70,20 @@ def run_least_squares(parameters: dict[str, Any], advance: Callable[[], object])
 
     method = METHODS[parameters["method"]](**parameters["settings"])
     result = pdmm.solve(
-        least_squares(**parameters["problem"]),
+        least_squares(**parameters["problem"], engine=engine),
         method,
         rounds=parameters["rounds"],
         callback=after_round,
+        engine=engine,
     )
     return {name: np.asarray(result.history[name]) for name in ("round", "gap", "objective")}
 
 
 def complete(
-    jobs: Iterable[Job], store: Store, advance: Callable[[str, float], object]
+    jobs: Iterable[Job],
+    store: Store,
+    advance: Callable[[str, float], object],
+    engine: MPI | None = None,
 ) -> list[tuple[Job, Columns]]:
     """Every job's columns: from the store, or computed and stored.
 
@@ -76,7 +91,9 @@ def complete(
         jobs: what is wanted.
         store: where finished runs are.
         advance: called as ``advance(label, cost)`` as work is done.
+        engine: whose ranks share every run; rank 0 has the store.
     """
+    team = ALONE if engine is None else engine.team
     jobs, counted = list(jobs), set()
     apart = [job for job in jobs if job.apart and store.get(job.parameters) is None]
     if len(apart) > 1 and available() > 1:
@@ -89,12 +106,13 @@ def complete(
     done = []
     for job in jobs:
         p = job.parameters
-        columns = store.get(p)
+        columns = team.first(partial(store.get, p))
         if columns is None:
-            columns = job.run(p, partial(advance, job.label, job.per_round))
-            store.put(p, columns)
+            run = job.run if engine is None else partial(job.run, engine=engine)
+            columns = run(p, partial(advance, job.label, job.per_round))
+            team.first(partial(store.put, p, columns))
             # Read back, as a later command would find it: an interruption changes nothing.
-            columns = store.get(p) or columns
+            columns = team.first(partial(store.get, p)) or columns
         elif id(job) not in counted:
             advance(job.label, job.cost)
         done.append((job, columns))

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from pdmm.data import DataError
+from pdmm.engines import MPI
 from pdmm.files import write_whole
 from pdmm.paper import (
     fig1,
@@ -41,6 +42,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "network": ("network",),
 }
 NAMES["all"] = tuple(EXPERIMENTS)
+SHARED = ("fig1", "fig2")  # whose runs the ranks of an MPI program can share
 
 
 def cost(name: str, quick: bool) -> float:
@@ -57,7 +59,11 @@ def _share(experiment: str, quick: bool) -> float:
 
 
 def reproduce(
-    name: str, out: Path, quick: bool, advance: Callable[[str, float], object]
+    name: str,
+    out: Path,
+    quick: bool,
+    advance: Callable[[str, float], object],
+    engine: MPI | None = None,
 ) -> list[Path]:
     """Run what is not in the store yet, and write figures, curves and the report.
 
@@ -66,9 +72,10 @@ def reproduce(
         out: the folder for all that is written; finished runs are in its ``runs/``.
         quick: the small version.
         advance: called as ``advance(label, cost)`` as work is done.
+        engine: whose ranks share every run, for the names in ``SHARED``; rank 0 writes.
 
     Returns:
-        The files that were written, the report last.
+        The files that were written, the report last; none by other ranks than 0.
 
     Raises:
         DataError: if images cannot be had; after the rest was run and reported.
@@ -80,15 +87,19 @@ def reproduce(
         wanted = jobs(quick)
         scale = _share(experiment, quick) / sum(job.cost for job in wanted)
         try:
-            runs = complete(wanted, store, partial(_scaled, advance, scale))
+            runs = complete(wanted, store, partial(_scaled, advance, scale), engine)
         except DataError as error:
             missing = error
+            continue
+        if engine is not None and engine.rank > 0:
             continue
         section = about(runs, out, quick)
         sections.append(section)
         curves = out / f"{experiment}.csv"
         write_whole(curves, _csv(runs).encode())
         written += [*(f.with_suffix(s) for f in section.figures for s in (".png", ".svg")), curves]
+    if engine is not None and engine.rank > 0:
+        return []
     title = "The paper's experiments" + (", quick version" if quick else "")
     for suffix, render in ((".md", markdown), (".html", page)):
         path = out / f"report{suffix}"

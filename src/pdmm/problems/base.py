@@ -326,6 +326,9 @@ class Problem(WithConstants, ABC):
     memory_folder: str | None = None
     """Where the clients' memories live as files, if there are too many for the main memory."""
 
+    make_engine: Callable[..., Any] | None = None
+    """What runs its clients, where that is neither this process nor a team of them."""
+
     @property
     def here(self) -> "Problem":
         """The part of it whose clients this process holds: all, unless a team shares it."""

@@ -16,6 +16,7 @@ from pdmm.threads import Threads
 Vector = npt.NDArray[np.float64]
 Kind: TypeAlias = Literal["exact", "bound", "estimate", "given"]
 Which: TypeAlias = Literal["L", "mu"]
+KINDS: tuple[Kind, ...] = ("estimate", "given", "bound", "exact")  # the weakest first
 
 NOISE = 1e-6  # of a gradient, relative: it may have been computed in float32
 LOCAL_STEPS = 16  # gradient calls that look for the curvature at one point

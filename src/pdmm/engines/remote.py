@@ -1,0 +1,397 @@
+"""Clients at the sites of a federation, which are asked over a network that may fail.
+
+The server keeps a copy of every client's memory. A site keeps it too, under a name, so that
+it need not travel; but a site that has not got it is sent it, and answers as if nothing had
+happened. An upload counts when its answer is taken: an answer that comes late or twice, or to
+another question, is not.
+"""
+
+import itertools
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.checks import ClientError
+from pdmm.engines.outcome import Outcome, Owed, Part, Sent, add
+from pdmm.engines.roster import PAUSE, Payload, Roster, SiteError, Sites
+from pdmm.engines.site import Kinds
+from pdmm.engines.tables import Table, Tables
+from pdmm.methods.adaptive import Adaptive
+from pdmm.methods.base import Method
+from pdmm.plain import pack
+from pdmm.problems.base import Block, Clients, Floats, Problem, Source, SumOfClients, Tally
+from pdmm.problems.constants import KINDS, Constants, Kind, Vector, Which
+from pdmm.threads import Threads
+
+
+class Federated(Problem):
+    """The sum of the sites' functions, none of whose data are here.
+
+    Clients are numbered through: those of the first site, in the order of names, first.
+
+    Args:
+        sites: what connects to them.
+        timeout: seconds to wait for a site's answer before the run goes on without it.
+        patience: seconds that a site may be silent before the run stops.
+    """
+
+    accurate = False
+
+    def __init__(self, sites: Sites, timeout: float = 60.0, patience: float = 600.0) -> None:
+        self.roster = Roster(sites, timeout, patience)
+        facts = self._everyone("hello")
+        first = self.roster.names[0]
+        for name, fact in facts.items():
+            for what in ("dimension", "dtype"):
+                if fact[what] != facts[first][what]:
+                    raise SiteError(
+                        f"site {name} has the {what} {fact[what]}, but site {first} has "
+                        f"{facts[first][what]}: all must be the same"
+                    )
+        ends = np.cumsum([0, *(facts[name]["clients"] for name in self.roster.names)])
+        self.places = {
+            name: slice(int(ends[k]), int(ends[k + 1])) for k, name in enumerate(self.roster.names)
+        }
+        self.clients = int(ends[-1])
+        self.dimension = int(facts[first]["dimension"])
+        self.dtype = np.dtype(facts[first]["dtype"])
+        self.proven = all(fact["proven"] for fact in facts.values())
+        self._learns = any(fact["learns"] for fact in facts.values())
+        self.engine: Remote | None = None
+
+    def __repr__(self) -> str:
+        return f"Federated({', '.join(self.roster.names)}: {self.clients} clients)"
+
+    def _everyone(self, verb: str, payload: Payload | None = None) -> dict[str, Payload]:
+        """The answers of all sites, in the order of their names."""
+        answers = self.roster.everyone(verb, {name: payload or {} for name in self.roster.names})
+        return {name: answers[name] for name in self.roster.names}
+
+    def make_engine(self, *arguments: Any) -> "Remote":
+        self.engine = Remote(*arguments)
+        return self.engine
+
+    def check(self, x0: Floats, exact: bool) -> None:
+        self._everyone("check", {"x0": x0, "exact": exact})
+
+    def summed(
+        self, source: Source, weights: npt.NDArray[np.float64], threads: Threads
+    ) -> SumOfClients:
+        return SumOfSites(self, weights)
+
+    def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
+        answers = self._everyone("constants", {"which": which})
+        values = [np.asarray(a["values"], dtype=np.float64) for a in answers.values()]
+        kinds: list[Kind] = [a["kind"] for a in answers.values()]
+        return {which: (np.concatenate(values), min(kinds, key=KINDS.index))}
+
+    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
+        if not self._learns:
+            return None
+        found = self._everyone("secants")
+        if all(answer["constants"] is None for answer in found.values()):
+            return None
+        both = []
+        for k in range(2):
+            values = np.full(self.clients, np.nan)
+            for name, answer in found.items():
+                if answer["constants"] is not None:
+                    values[self.places[name]] = answer["constants"][k]
+            w = np.ones(self.clients) if weights is None else np.asarray(weights)
+            both.append(Constants(values, float(w @ values), "estimate", "estimate", 0.0))
+        return both[0], both[1]
+
+    def negative_curvature(self) -> tuple[int, float] | None:
+        found = self._everyone("secants") if self._learns else {}
+        bent = [
+            (self.places[name].start + int(answer["bent"][0]), float(answer["bent"][1]))
+            for name, answer in found.items()
+            if answer["bent"] is not None
+        ]
+        return min(bent, key=lambda each: each[1]) if bent else None
+
+    def blocks(self) -> list[slice]:
+        raise ClientError("the clients of a federation are at its sites")
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Block:
+        raise ClientError("the clients of a federation are at its sites")
+
+
+class SumOfSites(SumOfClients):
+    """F as the sum of what the sites say."""
+
+    parts = True  # values come with the answers of the next round
+    accurate = False
+
+    def __init__(self, problem: Federated, weights: npt.NDArray[np.float64]) -> None:
+        self.problem, self.weights = problem, weights
+
+    def _ask(self, verb: str, x: Floats) -> list[Payload]:
+        problem = self.problem
+        wide = np.asarray(x, dtype=problem.dtype)
+        payloads = {
+            name: {"x": wide, "weights": self.weights[place]}
+            for name, place in problem.places.items()
+        }
+        answers = problem.roster.everyone(verb, payloads)
+        return [answers[name] for name in problem.places]
+
+    def value_here(self, x: Floats) -> float:
+        return 0.0
+
+    def value(self, x: Floats) -> float:
+        return float(sum(answer["value"] for answer in self._ask("value", x)))
+
+    def completed(self, part: float, x: Floats) -> float:
+        return self.value(x)
+
+    def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
+        answers = self._ask("gradient", x)
+        gradient = np.sum([answer["gradient"] for answer in answers], axis=0)
+        return gradient, float(sum(answer["size"] for answer in answers))
+
+    def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        return self.gradient_and_size(x)[0]
+
+    def divergence(self, x: Floats, y: Floats) -> float:
+        raise NotImplementedError
+
+
+class Remote:
+    """Runs a method's clients at their sites; the server keeps a copy of their memories.
+
+    Args:
+        problem: the sites.
+        method: what their clients run.
+        x0: the start.
+        weights: of all clients.
+        rounds: how many are planned.
+        threads: not used: the server only adds.
+    """
+
+    source: Any = None
+
+    def __init__(
+        self,
+        problem: Federated,
+        method: Method,
+        x0: Floats,
+        weights: npt.NDArray[np.float64],
+        rounds: int,
+        threads: Threads,
+    ) -> None:
+        self.problem, self.method, self.rounds = problem, method, rounds
+        self.weights, self.weight = weights, float(weights.sum())
+        self.dtype, self.kinds = problem.dtype, Kinds.of(method, problem.dimension, problem.dtype)
+        own = np.repeat(x0.astype(self.dtype)[None], problem.clients, axis=0)
+        self.memory = method.client_start(own)
+        self.cursor = np.zeros(problem.clients, dtype=np.int64)
+        self.done = 0
+        # Names of memories are of this engine alone: after a restart no site has one of them.
+        self.token, self.count = uuid.uuid4().hex[:12], itertools.count()
+        self.names = {name: self._name() for name in problem.places}
+        self.held = dict.fromkeys(problem.places, False)  # whether the site is thought to have it
+        self.notes: list[str] = []
+        self._missing: dict[str, int] = {}  # the round since which a site has been left out
+        self.last: Outcome | None = None
+        self.answered: list[str] = []  # in the last round
+        plan = {"method": pack(method, {}, "method"), "rounds": rounds}
+        problem.roster.everyone("prepare", dict.fromkeys(problem.places, plan))
+
+    def _name(self) -> str:
+        """A name for a memory that no other has."""
+        return f"{self.token}.{next(self.count)}"
+
+    # --- a round ------------------------------------------------------------------------------
+
+    def round(self, message: Any, owed: Owed) -> Outcome:
+        """Ask the sites that are there, and average what they upload."""
+        roster, kind = self.problem.roster, type(message)
+        delivered = kind(*(np.asarray(field, dtype=self.dtype) for field in message))
+        asking = list(self.problem.places) if self._needs_all else roster.present
+        answers: dict[str, Payload] = {}
+        sent = down = 0
+        plan = pack(self.method, {}, "method")
+        while True:
+            next_names = {name: self._name() for name in asking}
+            payloads = {
+                name: self._question(name, delivered, owed, plan, next_names[name])
+                for name in asking
+            }
+            sent += sum(self._clients(name) for name in asking)
+            down += sum(_bytes(payload) for payload in payloads.values())
+            found = roster.ask("round", payloads)
+            asking = []
+            for name, answer in found.items():
+                if answer.get("lacks") == "memory":
+                    self.held[name] = False
+                    asking.append(name)
+                elif answer.get("next") == next_names[name]:
+                    self._check(name, answer)
+                    answers[name] = answer
+                    self.names[name], self.held[name] = next_names[name], True
+            if self._needs_all:
+                asking = [name for name in self.problem.places if name not in answers]
+            elif not answers and not asking:
+                asking = roster.wait()
+            if not found:
+                time.sleep(PAUSE)
+            if not asking:
+                break
+        self.done += 1
+        self.answered = list(answers)
+        self._note(answers)
+        up = sum(_bytes(answer) for answer in answers.values())
+        self.last = self._taken(delivered, answers, owed, (sent, down, up))
+        return self.last
+
+    @property
+    def _needs_all(self) -> bool:
+        return isinstance(self.method, Adaptive)
+
+    def _clients(self, name: str) -> int:
+        place = self.problem.places[name]
+        return place.stop - place.start
+
+    def _question(self, name: str, message: Any, owed: Owed, plan: Any, then: str) -> Payload:
+        place = self.problem.places[name]
+        memory = None if self.held[name] else [field[place] for field in self.memory]
+        return {
+            "round": self.done + 1,
+            "rounds": self.rounds,
+            "method": plan,
+            "message": list(message),
+            "have": self.names[name],
+            "memory": memory,
+            "next": then,
+            "cursor": self.cursor[place],
+            "weights": self.weights[place],
+            "evaluate": bool(owed.numbers),
+            "watch": owed.watch,
+        }
+
+    def _check(self, name: str, answer: Payload) -> None:
+        """Refuse what would poison the model: a wrong shape or dtype, or what is not finite."""
+        k, r = self._clients(name), self.done + 1
+        upload = answer["upload"]
+        where = f"site {name} returned, in round {r},"
+        if not isinstance(upload, list) or len(upload) != len(self.kinds.upload):
+            raise SiteError(
+                f"{where} an upload of {len(upload)} fields, not {len(self.kinds.upload)}"
+            )
+        for field, like, what in zip(
+            upload, self.kinds.upload, self.kinds.upload._fields, strict=True
+        ):
+            wanted = (k, *np.shape(like)[1:])
+            if not isinstance(field, np.ndarray) or field.shape != wanted:
+                raise SiteError(f"{where} {what} of shape {np.shape(field)}, not {wanted}")
+            if field.dtype != like.dtype:
+                raise SiteError(f"{where} {what} in {field.dtype}, not {like.dtype}")
+            if not np.isfinite(field).all():
+                raise SiteError(
+                    f"{where} {what} that is not finite: something is wrong with its data or "
+                    "its functions, or the step size is too large"
+                )
+        drafts = answer["draft"]
+        if len(drafts) != len(self.kinds.draft._fields):
+            raise SiteError(
+                f"{where} a draft of {len(drafts)} fields, not {len(self.kinds.draft._fields)}"
+            )
+        for field, what in zip(drafts, self.kinds.draft._fields, strict=True):
+            if isinstance(field, np.ndarray) and (len(field) != k or not np.isfinite(field).all()):
+                raise SiteError(
+                    f"{where} {what} of shape {field.shape} that is not finite or not whole"
+                )
+
+    def _taken(
+        self,
+        message: Any,
+        answers: Mapping[str, Payload],
+        owed: Owed,
+        traffic: tuple[int, int, int],
+    ) -> Outcome:
+        """Average the uploads, and bring the copies of the memories up to date."""
+        method, places, parts = self.method, self.problem.places, []
+        for name in places:  # in their order: sums do not depend on who answered first
+            if name not in answers:
+                continue
+            answer, place = answers[name], places[name]
+            upload = type(self.kinds.upload)(*answer["upload"])
+            draft = self.kinds.draft(*answer["draft"])
+            with np.errstate(over="ignore", invalid="ignore"):
+                held = type(self.memory)(*(field[place] for field in self.memory))
+                after = method.accept(method.receive(message, held), draft, upload)
+                w = self.weights[place]
+                sums = type(upload)(*(w @ f.astype(np.float64, copy=False) for f in upload))
+                apart = method.disagreement(upload)
+                apart = None if apart is None else float(w @ apart)
+            for field, new in zip(self.memory, after, strict=True):
+                field[place] = new
+            self.cursor[place] += method.steps
+            parts.append(Part(sums, float(w.sum()), Tally(**answer["tally"]), None, apart))
+        values = [answers[name]["value"] if name in answers else np.nan for name in places]
+        numbers = (float(sum(values)),) if owed.numbers else ()
+        arrived = sum(self._clients(name) for name in answers)
+        contacts, down, up = traffic
+        vector = self.problem.dimension * self.dtype.itemsize
+        sent = Sent(contacts, arrived, down // vector, up // vector, down, up)
+        steep = max((float(answer["steepest"]) for answer in answers.values()), default=0.0)
+        full = self.weight if len(answers) == len(places) else None
+        return add(parts, sent, arrived, Owed(numbers), steep).outcome(full, self.weight)
+
+    def _note(self, answers: Mapping[str, Payload]) -> None:
+        """Remember who was left out, and for how long."""
+        for name in self.problem.places:
+            since = self._missing.get(name)
+            if name not in answers and since is None:
+                self._missing[name] = self.done
+            elif name in answers and since is not None:
+                del self._missing[name]
+                self.notes.append(_absence(name, since, self.done - 1))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Who was left out of which rounds, in words."""
+        still = (_absence(name, since, self.done) for name, since in self._missing.items())
+        return (*self.notes, *still)
+
+    # --- laying down and taking up ------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return {"done": self.done, "notes": self.notes, "missing": self._missing}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.done, self.notes = state["done"], list(state["notes"])
+        self._missing = dict(state["missing"])
+
+    def tables(self) -> Tables:
+        clients = np.arange(self.problem.clients)
+        return {
+            "memory": Table(clients, list(self.memory)),
+            "cursor": Table(clients, [self.cursor]),
+        }
+
+    def load_tables(self, tables: Tables) -> None:
+        self.memory = type(self.memory)(*tables["memory"].columns)
+        (self.cursor,) = tables["cursor"].columns
+        self.held = dict.fromkeys(self.held, False)
+
+
+def _absence(name: str, first: int, last: int) -> str:
+    rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
+    return f"site {name} did not answer in {rounds}: the run went on without it"
+
+
+def _bytes(payload: Any) -> int:
+    """The bytes of all arrays, and 8 for every number: what has to travel."""
+    if isinstance(payload, np.ndarray):
+        return int(payload.nbytes)
+    if isinstance(payload, dict):
+        return sum(map(_bytes, payload.values()))
+    if isinstance(payload, list):
+        return sum(map(_bytes, payload))
+    return 8 if isinstance(payload, int | float) else 0

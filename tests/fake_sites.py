@@ -1,0 +1,67 @@
+"""Sites in this process, whose connections a test can break."""
+
+import copy
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import mpi_cases as cases
+import pdmm
+from pdmm.engines.site import Site
+
+Payload = dict[str, Any]
+
+
+class FakeSites:
+    """Sites with their own clients; ``faults`` says what happens to a question.
+
+    Args:
+        make: of some clients' problem.
+        shares: clients of every site, by name.
+        fault: called as fault(site, verb, payload) before a site is asked: None to ask it, a text
+            to fail with that, or a function of the site's answer that gives another.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., pdmm.Problem],
+        shares: Mapping[str, Any],
+        fault: Callable[[str, str, Payload], Any] | None = None,
+    ) -> None:
+        self.names = sorted(shares, reverse=True)  # in no useful order
+        self.make, self.shares, self.fault = make, shares, fault
+        self.sites: dict[str, Site] = {name: self.new(name) for name in shares}
+        self.asked: list[tuple[str, str, Payload]] = []
+        self.lock = threading.Lock()
+
+    def new(self, name: str) -> Site:
+        return Site(lambda: self.make(self.shares[name]))
+
+    def restart(self, name: str) -> None:
+        """The site forgets all that it had in memory."""
+        self.sites[name] = self.new(name)
+
+    def ask(
+        self, verb: str, payloads: Mapping[str, Payload], timeout: float
+    ) -> tuple[dict[str, Payload], dict[str, str]]:
+        answers, failures = {}, {}
+        with self.lock:
+            for name, payload in payloads.items():
+                self.asked.append((name, verb, payload))
+                outcome = None if self.fault is None else self.fault(name, verb, payload)
+                if isinstance(outcome, str):
+                    failures[name] = outcome
+                    continue
+                try:
+                    # A copy, as over a network: nobody changes what another has.
+                    answer = copy.deepcopy(
+                        self.sites[name].answer(verb, copy.deepcopy(dict(payload)))
+                    )
+                except Exception as error:
+                    failures[name] = f"raised {type(error).__name__}: {error}"
+                    continue
+                answers[name] = answer if outcome is None else outcome(answer)
+        return answers, failures
+
+
+SHARES = {"ana": range(0, 5), "ben": range(5, 6), "cyd": range(6, cases.M)}

@@ -1,0 +1,302 @@
+"""Clients at sites: the same as in one process, and exact however the connection fails."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mpi_cases as cases
+import pdmm
+from fake_sites import SHARES, FakeSites
+from pdmm.engines.remote import Federated
+from pdmm.engines.roster import SiteError, SiteLostError
+from ranks import close
+
+SAME = [
+    *("pdmm", "fedsplit", "inexact", "gpdmm", "agpdmm", "scaffold", "fedavg", "descent"),
+    *("anderson", "softmax", "batches", "lasso", "float32", "quadratic", "stopped", "diverges"),
+]
+METHOD = pdmm.AGPDMM(step_size=2e-3, local_steps=4)
+
+
+def federated(sites: FakeSites, patience: float = 20.0) -> Federated:
+    return Federated(sites, timeout=1.0, patience=patience)
+
+
+def test_sites_see_each_other_in_no_order() -> None:
+    problem = federated(FakeSites(cases.least_squares, SHARES))
+    assert list(problem.places) == ["ana", "ben", "cyd"]
+    assert problem.clients == cases.M
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_same_as_in_one_process(name: str) -> None:
+    make, method, arguments = cases.CASES[name]
+    one = cases.solve(name)
+    sites = FakeSites(make, SHARES)
+    result = pdmm.solve(federated(sites), method, **arguments)
+    assert close(one.x, result.x, 1e-6 if name == "float32" else 1e-10)
+    assert one.reason.split(":")[0] == result.reason.split(":")[0]
+    np.testing.assert_allclose(result.history["objective"], one.history["objective"], rtol=1e-6)
+    shipped = [payload for _, verb, payload in sites.asked if verb == "round" and payload["memory"]]
+    assert len(shipped) <= 3  # a memory travels once, to each site
+    assert not any("A" in payload or "b" in payload for _, _, payload in sites.asked)
+
+
+@pytest.mark.parametrize("name", ["auto", "auto softmax", "auto functions", "auto steps"])
+def test_automatic_parameters(name: str) -> None:
+    make, method, arguments = cases.CASES[name]
+    sites = FakeSites(make, SHARES)
+    result = pdmm.solve(federated(sites), method, **arguments)
+    assert result.reason.startswith("certified")
+    assert close(cases.solve(name).x, result.x, 1e-7)
+    asked = [payload for _, verb, payload in sites.asked if verb == "constants"]
+    assert len(asked) <= 6  # L and mu, of three sites
+    for part in sites.sites.values():  # scalars only: one for every client
+        answer = part.answer("constants", {"which": "L"})
+        assert answer["values"].shape == (part.problem.clients,)
+
+
+def test_a_round_costs_one_vector_each_way() -> None:
+    sites = FakeSites(lambda clients: cases.softmax(clients), {"ana": [0], "ben": [1]})
+    problem = federated(sites)
+    result = pdmm.solve(problem, pdmm.AGPDMM(step_size=0.5, local_steps=5), rounds=40)
+    vector = 8 * problem.dimension
+    up, down = np.diff(result.history["bytes_up"])[1:], np.diff(result.history["bytes_down"])[1:]
+    assert (up >= 2 * vector).all()
+    assert (up < 2 * (vector + 100)).all()  # and a few scalars
+    assert (down < 2 * (vector + 100)).all()
+    assert (np.diff(result.history["vectors_up"])[1:] <= 4).all()
+
+
+# --- faults ---------------------------------------------------------------------------------
+
+
+def absent(name: str, rounds: range) -> Callable[[str, str, Any], Any]:
+    """A fault: a site does not answer in some rounds, and to nothing else meanwhile."""
+    now = 0
+
+    def fault(site: str, verb: str, payload: Any) -> str | None:
+        nonlocal now
+        now = payload.get("round", now)
+        return "no answer within 1 seconds" if site == name and now in rounds else None
+
+    return fault
+
+
+@pytest.mark.parametrize("method", [METHOD, pdmm.GPDMM(2e-3, 4), pdmm.PDMM(rho=40.0)])
+def test_an_absent_site_is_left_out_and_taken_back(method: pdmm.Method) -> None:
+    sites = FakeSites(cases.least_squares, SHARES, absent("ben", range(5, 15)))
+    result = pdmm.solve(federated(sites), method, rounds=2500, record_every=100, optimum=False)
+    exact = pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400)
+    assert close(exact.x, result.x)
+    (said,) = [text for text in result.choices if "ben" in text]
+    assert said.startswith("site ben did not answer in rounds 5 to ")
+
+
+def test_a_method_that_needs_all_waits_for_all() -> None:
+    method = pdmm.AGPDMM(rho="auto", acceleration="anderson")
+    failed = 0
+
+    def fault(site: str, verb: str, payload: Any) -> str | None:
+        nonlocal failed
+        if verb == "round" and payload["round"] == 4 and site == "cyd" and failed < 3:
+            failed += 1
+            return "gone: it cannot be reached"
+        return None
+
+    undisturbed = pdmm.solve(federated(FakeSites(cases.least_squares, SHARES)), method, 12)
+    sites = FakeSites(cases.least_squares, SHARES, fault)
+    result = pdmm.solve(federated(sites), method, 12)
+    assert failed == 3
+    assert (result.x == undisturbed.x).all()
+
+
+@pytest.mark.parametrize("verb", ["round", "gradient", "prepare", "constants", "check"])
+def test_a_site_that_lost_its_memory_is_sent_it(verb: str) -> None:
+    """In any round, any site: the numbers are those of the undisturbed run, to the bit."""
+    method = pdmm.GPDMM(rho="auto")
+    arguments: dict[str, Any] = {"rounds": 20, "tolerance": 1e-30}
+    undisturbed = pdmm.solve(federated(FakeSites(cases.softmax, SHARES)), method, **arguments)
+    count = 0
+
+    def fault(site: str, asked: str, payload: Any) -> None:
+        nonlocal count
+        if asked == verb:
+            count += 1
+            if count % 2 == 0:
+                sites.restart(site)
+
+    sites = FakeSites(cases.softmax, SHARES, fault)
+    result = pdmm.solve(federated(sites), method, **arguments)
+    assert count > 2
+    assert (result.x == undisturbed.x).all()
+
+
+def test_late_and_repeated_answers_count_once() -> None:
+    """An answer to another question is not taken; the same question has the same answer."""
+    undisturbed = pdmm.solve(
+        federated(FakeSites(cases.least_squares, SHARES)), pdmm.PDMM(rho="auto"), 15
+    )
+    kept: dict[str, Any] = {}
+
+    def fault(site: str, verb: str, payload: Any) -> Any:
+        if verb != "round" or site != "ana":
+            return None
+        if payload["round"] % 3 == 0 and "late" not in kept:
+            # The site worked, and its answer is held up; the server hears nothing.
+            kept["late"] = sites.sites[site].answer(verb, dict(payload))
+            return "no answer within 1 seconds"
+        if "late" in kept:
+            late = kept.pop("late")
+            assert payload["round"] % 3 == 0
+            kept["twice"] = kept.get("twice", 0) + 1
+            if kept["twice"] % 2:
+                kept["late"] = None
+                return lambda answer: late  # that of the question before
+            return None
+        return None
+
+    def without_none(site: str, verb: str, payload: Any) -> Any:
+        if kept.get("late", 0) is None:
+            kept.pop("late")
+            return None
+        return fault(site, verb, payload)
+
+    sites = FakeSites(cases.least_squares, SHARES, without_none)
+    result = pdmm.solve(federated(sites), pdmm.PDMM(rho="auto"), 15)
+    assert kept["twice"] >= 3
+    assert (result.x == undisturbed.x).all()
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10**6))
+def test_any_faults_and_still_the_exact_optimum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    calm = False
+
+    def fault(site: str, verb: str, payload: Any) -> Any:
+        if verb == "round" and not calm:
+            chance = rng.random()
+            if chance < 0.1:
+                sites.restart(site)
+            if chance > 0.8:
+                if rng.random() < 0.5:  # it works, and the answer is lost
+                    sites.sites[site].answer(verb, dict(payload))
+                return "no answer within 1 seconds"
+        return None
+
+    def settle(r: int, x: Any) -> None:
+        nonlocal calm
+        calm = r > 60
+
+    sites = FakeSites(cases.least_squares, SHARES, fault)
+    result = pdmm.solve(
+        federated(sites), pdmm.PDMM(rho=40.0), 500, callback=settle, record_every=500
+    )
+    exact = pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400)
+    assert close(exact.x, result.x)
+
+
+def test_a_run_stops_when_a_site_is_silent_for_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    sites = FakeSites(cases.least_squares, SHARES, absent("ben", range(8, 10**9)))
+    slow: Callable[[int, Any], None] = lambda r, x: time.sleep(0.01)  # noqa: E731
+    with pytest.raises(SiteLostError, match="site ben has not answered for 1 seconds"):
+        pdmm.solve(
+            federated(sites, patience=0.5), METHOD, 10**6, checkpoint=path, every=3, callback=slow
+        )
+    sites.fault = None
+    for name in sites.names:
+        sites.restart(name)
+    resumed = pdmm.resume(path, federated(sites), rounds=2500)
+    exact = pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400)
+    assert close(exact.x, resumed.x)
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    sites = FakeSites(cases.softmax, SHARES)
+    method = pdmm.GPDMM(step_size=0.5, local_steps=5)
+    whole = pdmm.solve(federated(FakeSites(cases.softmax, SHARES)), method, 30)
+    pdmm.solve(
+        federated(sites), method, 30, checkpoint=path, every=4, callback=lambda r, x: r == 10
+    )
+    resumed = pdmm.resume(path, federated(sites))  # the sites have newer memories: not taken
+    assert (resumed.x == whole.x).all()
+    with pytest.raises(ValueError, match="not the one of the checkpoint"):
+        pdmm.resume(path, federated(FakeSites(cases.softmax, {"ana": range(0, 4)})))
+
+
+# --- sites that answer what they must not ----------------------------------------------------
+
+
+def poison(field: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def changed(answer: Any) -> Any:
+        return {**answer, field: [change(answer[field][0]), *answer[field][1:]]}
+
+    return changed
+
+
+BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "nan": (poison("upload", lambda v: np.where(v > v.max() - 1, np.nan, v)), "dz that is not fin"),
+    "shape": (poison("upload", lambda v: v[:, :-1]), r"dz of shape \(1, 5\), not \(1, 6\)"),
+    "rows": (
+        poison("upload", lambda v: np.concatenate([v, v])),
+        r"dz of shape \(2, 6\), not \(1, 6\)",
+    ),
+    "dtype": (poison("upload", lambda v: v.astype(np.float32)), "dz in float32, not float64"),
+    "list": (poison("upload", lambda v: v.tolist()), "dz of shape"),
+    "draft": (poison("draft", lambda v: v * np.inf), "x of shape .* not finite"),
+    "fields": (lambda answer: {**answer, "upload": []}, "an upload of 0 fields, not 1"),
+}
+
+
+@pytest.mark.parametrize("how", list(BAD))
+def test_a_bad_answer_names_its_site_and_changes_nothing(how: str, tmp_path: Path) -> None:
+    change, says = BAD[how]
+    path, method = tmp_path / "run.safetensors", pdmm.GPDMM(step_size=2e-3, local_steps=4)
+    sites = FakeSites(
+        cases.least_squares,
+        SHARES,
+        lambda site, verb, payload: (
+            change if site == "ben" and verb == "round" and payload["round"] == 7 else None
+        ),
+    )
+    with pytest.raises(SiteError, match=f"site ben returned, in round 7, {says}"):
+        pdmm.solve(federated(sites), method, 20, checkpoint=path, every=1)
+    sites.fault = None
+    whole = pdmm.solve(cases.least_squares(range(cases.M)), method, 20)
+    assert close(whole.x, pdmm.resume(path, federated(sites)).x)
+
+
+def test_what_a_site_raises_is_told_with_its_name() -> None:
+    def make(clients: Any) -> Any:
+        if 5 in clients:
+            raise OSError("no such disk")
+        return cases.least_squares(clients)
+
+    with pytest.raises(SiteError, match="site ben raised OSError: no such disk"):
+        federated(FakeSites(make, SHARES))
+    with pytest.raises(SiteError, match="must return a pdmm problem, such as LeastSquares"):
+        federated(FakeSites(lambda clients: None, SHARES))  # type: ignore[arg-type, return-value]
+    with pytest.raises(SiteError, match="must know all of its clients"):
+        federated(FakeSites(lambda c: pdmm.Lazy(3, lambda i: cases.quadratic([i])), SHARES))
+    with pytest.raises(SiteError, match="site ben has the dimension 3, but site ana has 6"):
+        federated(
+            FakeSites(lambda c: (cases.quadratic if 5 in c else cases.least_squares)(c), SHARES)
+        )
+    with pytest.raises(ValueError, match="knows no 'dance'"):
+        FakeSites(cases.softmax, SHARES).sites["ana"].answer("dance", {})
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for long between two questions."""
+    monkeypatch.setattr("pdmm.engines.roster.PAUSE", 0.005)
+    monkeypatch.setattr("pdmm.engines.remote.PAUSE", 0.005)
