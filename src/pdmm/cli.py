@@ -20,6 +20,7 @@ except ImportError as error:
     sys.exit(f"the pdmm command needs {error.name}: pip install 'pdmm[cli]'")
 
 import pdmm
+from pdmm import cli_federate
 
 app = typer.Typer(
     help="Federated optimisation with the primal-dual method of multipliers.",
@@ -135,6 +136,7 @@ def reproduce(
         console.print(str(path), markup=False, highlight=False, soft_wrap=True)
 
 
+app.add_typer(cli_federate.app, name="federate")
 data = typer.Typer(help="Data sets of the paper.", no_args_is_help=True)
 app.add_typer(data, name="data")
 

@@ -74,7 +74,7 @@ class Run:
         self.links = Links(problem.clients, s.participation, s.availability, s.loss, s.seed)
         steps = s.local_steps
         self.steps = None if steps is None else LocalSteps(steps, problem.clients)
-        perfect = self.links.perfect and s.bits is None and steps is None
+        perfect = self.links.perfect and s.bits is None and steps is None and problem.always_there
         self.choice = choose(problem, s.method, s.weights, adaptive=perfect)
         if steps is not None:
             self.choice = with_own_steps(self.choice)

@@ -10,17 +10,16 @@ import itertools
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError
+from pdmm.checks import ClientError, not_negative, one_of, positive
 from pdmm.engines.outcome import Outcome, Owed, Part, Sent, add
 from pdmm.engines.roster import PAUSE, Payload, Roster, SiteError, Sites
 from pdmm.engines.site import Kinds
 from pdmm.engines.tables import Table, Tables
-from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.base import Method
 from pdmm.plain import pack
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, SumOfClients, Tally
@@ -37,12 +36,24 @@ class Federated(Problem):
         sites: what connects to them.
         timeout: seconds to wait for a site's answer before the run goes on without it.
         patience: seconds that a site may be silent before the run stops.
+        absent: "skip" goes on without a site that does not answer; "wait" waits for it, so that
+            rho may adapt, and rounds be accelerated.
     """
 
     accurate = False
 
-    def __init__(self, sites: Sites, timeout: float = 60.0, patience: float = 600.0) -> None:
-        self.roster = Roster(sites, timeout, patience)
+    def __init__(
+        self,
+        sites: Sites,
+        timeout: float = 60.0,
+        patience: float = 600.0,
+        absent: Literal["skip", "wait"] = "skip",
+    ) -> None:
+        one_of("absent", absent, ("skip", "wait"))
+        self.always_there = absent == "wait"
+        self.roster = Roster(
+            sites, positive("timeout", timeout), not_negative("patience", patience)
+        )
         facts = self._everyone("hello")
         first = self.roster.names[0]
         for name, fact in facts.items():
@@ -212,7 +223,8 @@ class Remote:
         """Ask the sites that are there, and average what they upload."""
         roster, kind = self.problem.roster, type(message)
         delivered = kind(*(np.asarray(field, dtype=self.dtype) for field in message))
-        asking = list(self.problem.places) if self._needs_all else roster.present
+        wait = self.problem.always_there
+        asking = list(self.problem.places) if wait else roster.present
         answers: dict[str, Payload] = {}
         sent = down = 0
         plan = pack(self.method, {}, "method")
@@ -234,7 +246,7 @@ class Remote:
                     self._check(name, answer)
                     answers[name] = answer
                     self.names[name], self.held[name] = next_names[name], True
-            if self._needs_all:
+            if wait:
                 asking = [name for name in self.problem.places if name not in answers]
             elif not answers and not asking:
                 asking = roster.wait()
@@ -248,10 +260,6 @@ class Remote:
         up = sum(_bytes(answer) for answer in answers.values())
         self.last = self._taken(delivered, answers, owed, (sent, down, up))
         return self.last
-
-    @property
-    def _needs_all(self) -> bool:
-        return isinstance(self.method, Adaptive)
 
     def _clients(self, name: str) -> int:
         place = self.problem.places[name]

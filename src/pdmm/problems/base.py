@@ -328,6 +328,8 @@ class Problem(WithConstants, ABC):
 
     make_engine: Callable[..., Any] | None = None
     """What runs its clients, where that is neither this process nor a team of them."""
+    always_there: bool = True
+    """Whether every client takes part in every round, if it is asked to."""
 
     @property
     def here(self) -> "Problem":

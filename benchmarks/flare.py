@@ -1,0 +1,130 @@
+"""NVIDIA FLARE: a round of a real federation on this machine, beside the bare engine's."""
+
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from nvflare.collab import collab
+
+import pdmm
+from benchmarks.timing import heading
+from pdmm.federation import kits, runs
+from pdmm.federation.admin import Admin
+from pdmm.federation.job import write_job
+from pdmm.federation.processes import LocalFederation
+
+LENGTHS = (1_000, 1_000_000)
+SITES = ["site-1", "site-2", "site-3"]
+CALLS, ROUNDS = 40, 60
+SITE_FILE = """
+import os, numpy as np, pdmm
+
+def problem():
+    d, k = int(open({path!r}).read()), int({site!r}[-1])
+    return pdmm.Quadratic(np.full((1, d), 1.0 + k), np.full((1, d), float(k)))
+"""
+
+
+class BareServer:
+    """Sends an array to every site and takes it back, with nothing of pdmm."""
+
+    @collab.main  # type: ignore[untyped-decorator]  # FLARE has no types
+    def main(self) -> None:
+        times = {}
+        for length in LENGTHS:
+            x, taken = np.ones(length), []
+            for _ in range(CALLS):
+                start = perf_counter()
+                replies = list(collab.clients(timeout=30).echo(x))
+                taken.append(perf_counter() - start)
+                assert len(replies) == len(SITES)
+            times[str(length)] = float(np.median(taken))
+        job = collab.fl_ctx.get_job_id()
+        out = Path(collab.workspace.get_result_root(job)) / "pdmm"
+        out.mkdir(parents=True)
+        (out / "bare.json").write_text(json.dumps(times))
+
+
+class BareSite:
+    """Gives back what it gets."""
+
+    @collab.publish  # type: ignore[untyped-decorator]  # FLARE has no types
+    def echo(self, x: Any) -> Any:
+        return x
+
+
+def main() -> None:
+    heading(f"FLARE: a round of AGPDMM, {len(SITES)} sites as processes here, mutual TLS")
+    root = Path(__file__).resolve().parent.parent
+    os.environ["PYTHONPATH"] = f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    for whose, name in (("server", "BareServer"), ("site", "BareSite")):
+        kits.CLASSES[whose].append(f"benchmarks.flare.{name}")
+    with tempfile.TemporaryDirectory(prefix="pdmm-bench-") as name:
+        folder = Path(name)
+        length = folder / "length"
+        length.write_text(str(LENGTHS[0]))
+        begun = perf_counter()
+        with LocalFederation(SITES, _files(folder, length), folder / "nodes") as federation:
+            print(f"  provisioned, started and connected in {perf_counter() - begun:.1f} s")
+            with federation.admin() as admin:
+                bare = _bare(admin, folder)
+            for d in LENGTHS:
+                length.write_text(str(d))
+                _report(d, federation, bare[str(d)])
+
+
+def _files(folder: Path, length: Path) -> dict[str, str]:
+    problems = {}
+    for site in SITES:
+        path = folder / f"{site}.py"
+        path.write_text(SITE_FILE.format(path=str(length), site=site))
+        problems[site] = f"{path}:problem"
+    return problems
+
+
+def _bare(admin: Admin, folder: Path) -> dict[str, float]:
+    """The bare engine: FLARE's own way with arrays, inline as its notes advise."""
+    job = write_job(folder / "bare", {"run": "bare"}, "bare", SITES)
+    for path, whose in ((job / "server", "Server"), (job / "site", "Site")):
+        for file in (path / "config").glob("config_fed_*.json"):
+            config = json.loads(
+                file.read_text().replace(
+                    f"pdmm.federation.collab.{whose}", f"benchmarks.flare.Bare{whose}"
+                )
+            )
+            file.write_text(json.dumps({**config, "np_download_chunk_size": 0}))
+    number = admin._do(lambda session: session.submit_job(str(job)))
+    while not (status := admin.status(number)).over:
+        time.sleep(0.3)
+    out = folder / "bare-result"
+    if not any(path.name == "bare.json" for path in admin.result(number, out)):
+        raise SystemExit(f"the bare engine failed: {status.detail}")
+    found: dict[str, float] = json.loads((out / "bare.json").read_text())
+    return found
+
+
+def _report(d: int, federation: LocalFederation, bare: float) -> None:
+    asked = runs.settings(
+        pdmm.AGPDMM(step_size=0.25, local_steps=5, rho=3.0), rounds=ROUNDS, every=ROUNDS
+    )
+    out = federation.folder / "model.safetensors"
+    model = runs.complete(federation.kits.admin, asked, out, sites=SITES)
+    lines = runs.history_path(out).read_text().splitlines()
+    column = lines[0].split(",").index("seconds")
+    taken = np.diff([float(line.split(",")[column]) for line in lines[1:]])
+    exact = 6.0 / 9.0  # the optimum of sum_k (1 + k)/2 ‖x‖² - k x, k = 1, 2, 3
+    away = float(np.abs(model.x - exact).max())
+    print(
+        f"  {d:9,d} floats: median round {np.median(taken):.3f} s, worst {taken.max():.2f}; "
+        f"the bare engine {bare:.3f} s: {np.median(taken) / bare:.2f} of it"
+        f"  ({away:.0e} from the optimum)"
+    )
+
+
+if __name__ == "__main__":
+    main()

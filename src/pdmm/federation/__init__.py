@@ -1,0 +1,1 @@
+"""Sites that keep their data, brought together by NVIDIA FLARE."""

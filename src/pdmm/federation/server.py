@@ -1,0 +1,132 @@
+"""A run at the server of a federation: begun, or gone on with from its checkpoint."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+import pdmm
+from pdmm.engines.remote import Federated
+from pdmm.engines.roster import Sites
+from pdmm.files import write_whole
+from pdmm.plain import pack, unpack
+
+CHECKPOINT = "run.safetensors"
+MODEL, HISTORY = "model.safetensors", "history.csv"
+PLAIN = ("rounds", "tolerance", "check_every", "record_every", "optimum", "seed", "every")
+
+
+def run(
+    settings: dict[str, Any],
+    sites: Sites,
+    folder: Path,
+    out: Path,
+    report: Callable[[dict[str, Any]], None],
+) -> None:
+    """Do what a job asks for, and leave the model in a folder.
+
+    Args:
+        settings: what was asked for, as JSON.
+        sites: what connects to the sites.
+        folder: where the run's checkpoint is; it outlives this process.
+        out: where the model goes.
+        report: takes what an onlooker is told after every round.
+    """
+    problem = Federated(sites, settings["timeout"], settings["patience"], settings["absent"])
+    path, tell = folder / CHECKPOINT, Teller(problem, settings, report)
+    if path.exists():
+        result = pdmm.resume(path, problem, rounds=settings.get("more_rounds"), callback=tell)
+    elif settings.get("resume"):
+        raise ValueError(f"there is no run {settings['run']} at this server to go on with")
+    else:
+        given = {name: settings[name] for name in PLAIN if settings.get(name) is not None}
+        result = pdmm.solve(
+            problem,
+            unpack(settings["method"], {}),
+            regulariser=unpack(settings["regulariser"], {}),
+            weights=_weights(settings["weights"], problem),
+            checkpoint=path,
+            callback=tell,
+            **given,
+        )
+    write_whole(out / HISTORY, _csv(result).encode())
+    write_whole(out / MODEL, _model(result, problem))
+
+
+class Teller:
+    """Tells an onlooker after every round how far the run is."""
+
+    def __init__(
+        self,
+        problem: Federated,
+        settings: dict[str, Any],
+        report: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.problem, self.settings, self.report = problem, settings, report
+        self.begun, self.bytes = perf_counter(), 0
+
+    def __call__(self, r: int, x: Any) -> None:
+        engine = self.problem.engine
+        assert engine is not None
+        assert engine.last is not None
+        last, optimum = engine.last, self.settings.get("optimum")
+        self.bytes += last.sent.bytes_up + last.sent.bytes_down
+        objective = last.owed[0] if last.owed else None  # of the round before
+        apart = last.disagreement
+        self.report(
+            {
+                "round": r,
+                "rounds": engine.rounds,
+                "objective": objective,
+                "gap": None if objective is None or optimum is None else objective - optimum,
+                "residual": None if apart is None else float(np.sqrt(apart)),
+                "bytes": self.bytes,
+                "answering": sorted(engine.answered),
+                "sites": self.problem.roster.names,
+                "seconds": perf_counter() - self.begun,
+            }
+        )
+
+
+def _weights(given: dict[str, float] | None, problem: Federated) -> Any:
+    """A weight for every client, from one for every site."""
+    if given is None:
+        return None
+    names = set(problem.places)
+    if set(given) != names:
+        raise ValueError(f"weights are for {sorted(given)}, but the sites are {sorted(names)}")
+    weights = np.empty(problem.clients)
+    for name, place in problem.places.items():
+        weights[place] = given[name]
+    return weights
+
+
+def _csv(result: pdmm.Result) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(result.history)
+    writer.writerows(zip(*(column.tolist() for column in result.history.values()), strict=True))
+    return text.getvalue()
+
+
+def _model(result: pdmm.Result, problem: Federated) -> bytes:
+    certificate, history = result.certificate, result.history
+    said = {
+        "reason": result.reason,
+        "rounds": result.rounds,
+        "diverged": result.diverged,
+        "method": pack(result.method, {}, "method"),
+        "objective": float(history["objective"][-1]),
+        "gap": certificate.gap,
+        "stationarity": certificate.stationarity,
+        "bytes": int(history["bytes_up"][-1] + history["bytes_down"][-1]),
+        "sites": {name: place.stop - place.start for name, place in problem.places.items()},
+        "choices": list(result.choices),
+    }
+    return save({"x": result.x}, metadata={"format": "pdmm model", "result": json.dumps(said)})
