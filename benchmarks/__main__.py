@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
-NAMES = ("least_squares", "softmax", "many_clients", "shapes", "network", "unreliable", "auto")
+NAMES = (
+    *("least_squares", "softmax", "many_clients", "shapes", "network", "unreliable"),
+    *("mpi", "flare", "auto"),
+)
 
 if __name__ == "__main__":
     chosen = sys.argv[1:] or NAMES

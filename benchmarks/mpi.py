@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 import pdmm
-from benchmarks.timing import heading
+from benchmarks.timing import heading, peak_gigabytes
 from pdmm.engines.mpi import Ranks
 
 CLIENTS, FEATURES = 500, 500
 SAMPLES = 1000  # a fifth of the paper's: a round sees A'A alone, and they take long to make
 ROUNDS, TURNS = 30, 4
+LONG = (1_000_000, 10_000_000)
 LENGTHS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 METHODS = {
     "AGPDMM, K = 20": pdmm.AGPDMM(step_size=1e-4, local_steps=20, rho=500.0),
@@ -54,6 +55,39 @@ def main() -> None:
     print(f"  {'numbers':>12s} {'seconds':>10s} {'GB/s':>7s}")
     for length, seconds in found["allreduce"].items():
         print(f"  {int(length):12,d} {seconds:10.2e} {8e-9 * int(length) / seconds:7.2f}")
+
+    heading("Long vectors: a client a rank, one gradient step a round")
+    for d in LONG:
+        found = json.loads(mpirun(2, "long", str(d)).splitlines()[-1])
+        print(
+            f"  d = {d:10,d}: a round {found['round']:.3f} s, of which Allreduce "
+            f"{found['inside']:.4f} s; a rank's memory: {found['vectors']:.0f} d numbers"
+        )
+
+
+def long_vector(d: int) -> None:
+    """As rank 0 or 1: what a round costs where all is the length of x."""
+    import mpi4py.MPI
+
+    library: Any = mpi4py.MPI
+    mpi = pdmm.engines.MPI()
+    mpi.team = timed = Timed(library.COMM_WORLD, library)
+    A = np.random.default_rng(mpi.rank).standard_normal((1, 2, d))
+    before = peak_gigabytes()
+    result = pdmm.solve(
+        pdmm.LeastSquares(A, np.ones((1, 2))),
+        pdmm.AGPDMM(step_size=1e-8, local_steps=1, rho=1e4),
+        6,
+        record_every=6,
+        optimum=False,
+        engine=mpi,
+        threads=1,
+    )
+    rounds = float(result.history["seconds"][-1] - result.history["seconds"][0]) / 6
+    inside = float(np.median(sorted(timed.times)[-6:]))
+    vectors = (peak_gigabytes() - before) * 1e9 / (8 * d)
+    if mpi.rank == 0:
+        print(json.dumps({"round": rounds, "inside": inside, "vectors": vectors}), flush=True)
 
 
 def efficiency() -> None:
@@ -157,4 +191,9 @@ def reading(world: Any) -> float:
 
 
 if __name__ == "__main__":
-    efficiency() if sys.argv[1:] == ["efficiency"] else main()
+    if sys.argv[1:2] == ["efficiency"]:
+        efficiency()
+    elif sys.argv[1:2] == ["long"]:
+        long_vector(int(sys.argv[2]))
+    else:
+        main()

@@ -125,7 +125,7 @@ def site(
         say = _say(console)
         say(f"{kit} is prepared.")
         say(f"- its problem is {problem}; it is made when a run begins, and stays at the site")
-        say(f"- a job may name {' and '.join(CLASSES['site'])}, and nothing else")
+        say(f"- added to what a job may name there: {', '.join(CLASSES['site'])}")
         say("- jobs that bring code are refused")
         say(f"Start it with {kit}/startup/start.sh")
 
@@ -140,7 +140,7 @@ def server(kit: Kit) -> None:
         prepare_server(kit)
         say = _say(console)
         say(f"{kit} is prepared.")
-        say(f"- a job may name {' and '.join(CLASSES['server'])}, and nothing else")
+        say(f"- added to what a job may name there: {', '.join(CLASSES['server'])}")
         say("- jobs that bring code are refused; jobs and checkpoints are kept in the kit's folder")
         say(f"Start it with {kit}/startup/start.sh")
 
@@ -275,11 +275,12 @@ def resume(
     sites: Annotated[
         str | None, typer.Option(help="site,other; those that are connected, if left out.")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for a site's answer.")] = 60.0,
-    patience: Annotated[float, typer.Option(help="Seconds that a site may be silent.")] = 600.0,
-    absent: Annotated[
-        str, typer.Option(help="A site that does not answer: skip it, or wait for it.")
-    ] = "skip",
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds to wait for a site's answer; as before.")
+    ] = None,
+    patience: Annotated[
+        float | None, typer.Option(help="Seconds that a site may be silent; as before.")
+    ] = None,
     restarts: Annotated[int, typer.Option(min=0, help="How often to take the run up again.")] = 5,
     wait: Annotated[float, typer.Option(help="Seconds to wait for server and sites.")] = 600.0,
 ) -> None:
@@ -291,8 +292,7 @@ def resume(
     with _explained(console):
         from pdmm.federation import runs
 
-        asked = runs.settings(None, timeout=timeout, patience=patience, absent=absent, run=name)
-        asked |= {"resume": True, "more_rounds": rounds}
+        asked = runs.resumption(name, rounds=rounds, timeout=timeout, patience=patience)
         names = None if sites is None else [part.strip() for part in sites.split(",")]
         _complete(console, kit, asked, out, names, restarts, wait)
 
@@ -312,7 +312,7 @@ def status(kit: Kit) -> None:
         table = Table(title="Runs", title_justify="left")
         for heading in ("run", "began", "state"):
             table.add_column(heading, no_wrap=True)
-        table.add_column("how far")
+        table.add_column("how far, or why not")
         for row in found.runs:
             table.add_row(*row)
         console.print(table)

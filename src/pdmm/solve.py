@@ -252,9 +252,10 @@ def _finish(
 
 
 def _threads(problem: Problem, threads: int | None, engine: MPI | None) -> int | None:
-    if threads is None and not problem.parallel:
-        return 1
-    return engine.threads if threads is None and engine is not None else threads
+    shared = None if engine is None else engine.threads  # asked on all ranks, whatever they gave
+    if threads is None:
+        return shared if problem.parallel else 1
+    return threads
 
 
 def _team(engine: Any) -> Team:

@@ -132,6 +132,10 @@ class Federated(Problem):
         raise ClientError("the clients of a federation are at its sites")
 
 
+class AbsentError(ClientError):
+    """A sum over all sites was asked for, and some are absent."""
+
+
 class SumOfSites(SumOfClients):
     """F as the sum of what the sites say."""
 
@@ -142,20 +146,30 @@ class SumOfSites(SumOfClients):
         self.problem, self.weights = problem, weights
 
     def _ask(self, verb: str, x: Floats) -> list[Payload]:
-        problem = self.problem
+        """The answers of all sites; where the run goes on without some, it does not wait here."""
+        problem, roster = self.problem, self.problem.roster
         wide = np.asarray(x, dtype=problem.dtype)
         payloads = {
             name: {"x": wide, "weights": self.weights[place]}
             for name, place in problem.places.items()
         }
-        answers = problem.roster.everyone(verb, payloads)
+        if problem.always_there:
+            answers = roster.everyone(verb, payloads)
+        else:
+            present = roster.present
+            answers = roster.ask(verb, {name: payloads[name] for name in present})
+        if missing := [name for name in problem.places if name not in answers]:
+            raise AbsentError(f"{', '.join(missing)} did not answer, and F is a sum over all sites")
         return [answers[name] for name in problem.places]
 
     def value_here(self, x: Floats) -> float:
         return 0.0
 
     def value(self, x: Floats) -> float:
-        return float(sum(answer["value"] for answer in self._ask("value", x)))
+        try:
+            return float(sum(answer["value"] for answer in self._ask("value", x)))
+        except AbsentError:
+            return float("nan")
 
     def completed(self, part: float, x: Floats) -> float:
         return self.value(x)
@@ -210,6 +224,7 @@ class Remote:
         self._missing: dict[str, int] = {}  # the round since which a site has been left out
         self.last: Outcome | None = None
         self.answered: list[str] = []  # in the last round
+        self.taken = dict.fromkeys(problem.places, time.monotonic())  # when an upload last counted
         plan = {"method": pack(method, {}, "method"), "rounds": rounds}
         problem.roster.everyone("prepare", dict.fromkeys(problem.places, plan))
 
@@ -256,6 +271,8 @@ class Remote:
                 break
         self.done += 1
         self.answered = list(answers)
+        self.taken |= dict.fromkeys(answers, time.monotonic())
+        roster.check(self.taken)
         self._note(answers)
         up = sum(_bytes(answer) for answer in answers.values())
         self.last = self._taken(delivered, answers, owed, (sent, down, up))

@@ -73,15 +73,20 @@ class Roster:
                 time.sleep(PAUSE)
         return answers
 
-    def check(self) -> None:
-        """Stop waiting for sites that have been silent for too long."""
+    def check(self, since_when: Mapping[str, float] | None = None) -> None:
+        """Stop the run for sites that have been silent for too long.
+
+        Args:
+            since_when: they have been, or have answered too late every time; of those that are
+                absent, if not given.
+        """
         now = time.monotonic()
-        for name, since in self.absent.items():
+        for name, since in (self.absent if since_when is None else since_when).items():
             if now - since > self.patience:
+                why = self.why.get(name, "too late")
                 raise SiteLostError(
-                    f"site {name} has not answered for {now - since:.0f} seconds "
-                    f"({self.why[name]}): when it is back, resume the run. If it only needs "
-                    "longer, give it a longer timeout"
+                    f"site {name} has not answered for {now - since:.0f} seconds ({why}): when it "
+                    "is back, resume the run. If it only needs longer, give it a longer timeout"
                 )
 
     @property

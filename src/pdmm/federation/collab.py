@@ -56,7 +56,9 @@ class Server:
             run(settings, sites, folder, out, self._report)
             outcome["finished"] = True
         except RunAborted:
-            outcome["failure"] = "it was ended from outside, by an admin or by FLARE"
+            outcome["failure"] = (
+                "FLARE ended the job: the process of a site was lost, or an admin aborted it"
+            )
             raise
         except Exception as error:
             known = isinstance(error, SiteError | SiteLostError)

@@ -156,8 +156,10 @@ def complete(
             names = admin.sites()
             if not names:
                 raise RunError("no site is connected: start the sites first")
+        job = _running(admin, asked["run"])
         while True:
-            job = admin.submit(asked, asked["run"], names)
+            again_asked = {**asked, "again": again > 0}
+            job = job or admin.submit(again_asked, asked["run"], names)
             status = _follow(admin, job, names, wait, show)
             if status.state == "finished":
                 return _fetched(admin, job, out, again)
@@ -168,8 +170,33 @@ def complete(
                     f"the run was taken up {restarts} times and did not come to its end: "
                     f"{status.detail}. When that is mended: pdmm federate resume {asked['run']}"
                 )
-            again += 1
+            again, job = again + 1, None
             say(f"{status.detail}; taking the run up from its checkpoint ({again} of {restarts})")
+
+
+def _running(admin: Admin, run: str) -> str | None:
+    """The job that works on a run, or is about to."""
+    for job in admin.jobs():
+        if job.get("job_name") == run and not admin.status(str(job["job_id"])).over:
+            return str(job["job_id"])
+    return None
+
+
+def resumption(
+    run: str,
+    *,
+    rounds: int | None = None,
+    timeout: float | None = None,
+    patience: float | None = None,
+) -> dict[str, Any]:
+    """What a job is told that goes on with a run; what is None stays as it was."""
+    return {
+        "run": checked_name(run),
+        "resume": True,
+        "more_rounds": None if rounds is None else whole("rounds", rounds, at_least=1),
+        "timeout": None if timeout is None else positive("timeout", timeout),
+        "patience": None if patience is None else not_negative("patience", patience),
+    }
 
 
 def _follow(
@@ -236,7 +263,7 @@ def overview(kit: Path) -> Overview:
         rows: list[tuple[str, str, str, str]] = []
         for job in sorted(admin.jobs(), key=lambda job: str(job.get("submit_time")), reverse=True):
             status = admin.status(str(job["job_id"]))
-            far = status.detail
+            far = "" if status.state == "finished" else status.detail
             if status.state == "running":
                 told = admin.progress(str(job["job_id"]))
                 if told is not None:

@@ -1,9 +1,11 @@
 """A run at the server of a federation: begun, or gone on with from its checkpoint."""
 
 import csv
+import fcntl
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,7 +19,7 @@ from pdmm.engines.roster import Sites
 from pdmm.files import write_whole
 from pdmm.plain import pack, unpack
 
-CHECKPOINT = "run.safetensors"
+CHECKPOINT, SETTINGS = "run.safetensors", "settings.json"  # in the folder of a run
 MODEL, HISTORY = "model.safetensors", "history.csv"
 PLAIN = ("rounds", "tolerance", "check_every", "record_every", "optimum", "seed", "every")
 
@@ -38,25 +40,61 @@ def run(
         out: where the model goes.
         report: takes what an onlooker is told after every round.
     """
-    problem = Federated(sites, settings["timeout"], settings["patience"], settings["absent"])
-    path, tell = folder / CHECKPOINT, Teller(problem, settings, report)
-    if path.exists():
-        result = pdmm.resume(path, problem, rounds=settings.get("more_rounds"), callback=tell)
-    elif settings.get("resume"):
-        raise ValueError(f"there is no run {settings['run']} at this server to go on with")
-    else:
-        given = {name: settings[name] for name in PLAIN if settings.get(name) is not None}
-        result = pdmm.solve(
-            problem,
-            unpack(settings["method"], {}),
-            regulariser=unpack(settings["regulariser"], {}),
-            weights=_weights(settings["weights"], problem),
-            checkpoint=path,
-            callback=tell,
-            **given,
-        )
+    with _alone(folder):
+        settings = _begun(settings, folder)
+        problem = Federated(sites, settings["timeout"], settings["patience"], settings["absent"])
+        result = _solved(settings, problem, folder / CHECKPOINT, report)
     write_whole(out / HISTORY, _csv(result).encode())
     write_whole(out / MODEL, _model(result, problem))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else works on the run: not a job that FLARE has given up and that lives on."""
+    with open(folder / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RuntimeError("another job works on this run still") from None
+        yield
+
+
+def _begun(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What was asked for when the run began, with what is asked for now; kept for later."""
+    path, again = folder / SETTINGS, settings.get("again") or settings.get("resume")
+    if path.exists() and not again:
+        raise ValueError(
+            f"there is a run {settings['run']} at this server already: go on with it by pdmm "
+            "federate resume, or choose another name"
+        )
+    if settings.get("resume") and not path.exists():
+        raise ValueError(f"there is no run {settings['run']} at this server to go on with")
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else settings
+    now = {name: value for name, value in settings.items() if value is not None}
+    asked = {**kept, **now, "again": False, "resume": False}
+    write_whole(path, json.dumps(asked).encode())
+    return asked
+
+
+def _solved(
+    settings: dict[str, Any],
+    problem: Federated,
+    path: Path,
+    report: Callable[[dict[str, Any]], None],
+) -> pdmm.Result:
+    tell = Teller(problem, settings, report)
+    if path.exists():
+        return pdmm.resume(path, problem, rounds=settings.get("more_rounds"), callback=tell)
+    given = {name: settings[name] for name in PLAIN if settings.get(name) is not None}
+    return pdmm.solve(
+        problem,
+        unpack(settings["method"], {}),
+        regulariser=unpack(settings["regulariser"], {}),
+        weights=_weights(settings["weights"], problem),
+        checkpoint=path,
+        callback=tell,
+        **given,
+    )
 
 
 class Teller:

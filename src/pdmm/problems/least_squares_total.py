@@ -12,6 +12,9 @@ from pdmm.team import ALONE, Team
 Vector = npt.NDArray[np.float64]
 
 
+LONG = 2**22  # rows of which LAPACK's lstsq may crash: seen with 1e7 numbers
+
+
 class QuadraticTotal(Total):
     """F(x) = F_min + 1/2 (x - x_min)'H(x - x_min), in float64."""
 
@@ -115,7 +118,7 @@ class WideTotal(QuadraticTotal):
         return 0.0, proven_ends(self.A @ self.A.T)[1]
 
     def _solve(self, l2: float) -> Vector:
-        if l2 == 0:
+        if l2 == 0 and self.A.shape[1] < LONG:
             return _lstsq(self.A, self.b, 0.0)
         y = _solve_positive(self.A @ self.A.T + l2 * np.eye(len(self.A)), self.b)
         return _lstsq(self.A, self.b, l2) if y is None else np.asarray(y @ self.A)
