@@ -241,14 +241,14 @@ def test_the_demonstration_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
     """It has begun its processes when it is interrupted, and none is left."""
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     command = [str(Path(sys.executable).with_name("pdmm")), "federate", "demo", "--sites", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "all connected" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    process.stdout.read()
-    assert process.wait(30) == 130
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "all connected" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(30) == 130
     left = [p for p in psutil.process_iter() if str(tmp_path) in " ".join(_words(p))]
     assert not left
     assert not list(tmp_path.glob("pdmm-demo-*"))

@@ -24,11 +24,10 @@ SITE_FILE = '''"""What this hospital keeps to itself: its patients. Nothing of i
 import numpy as np
 import pdmm
 
-data = np.load({path!r})
-
 
 def problem():
-    return pdmm.SoftmaxRegression([data["X"]], [data["y"]], classes={classes}, l2={l2})
+    with np.load({path!r}) as data:
+        return pdmm.SoftmaxRegression([data["X"]], [data["y"]], classes={classes}, l2={l2})
 '''
 
 Data = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
