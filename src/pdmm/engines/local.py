@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.engines.outcome import NOTHING, Added, Ledger, Outcome, Owed, Part, Sent, add, steepest
-from pdmm.engines.tables import Table, Tables
+from pdmm.engines.tables import Memories
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem
 from pdmm.threads import Threads
 
 
-class Local:
+class Local(Memories):
     """Runs a method's clients, block by block. It knows nothing of the mathematics."""
 
     remarks: tuple[str, ...] = ()
@@ -68,19 +68,6 @@ class Local:
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
-
-    def tables(self) -> Tables:
-        """What belongs to clients: their memories, and where their mini-batches go on."""
-        clients = self.first + np.arange(len(self.weights))
-        return {
-            "memory": Table(clients, list(self.memory)),
-            "cursor": Table(clients, [self.cursor]),
-        }
-
-    def load_tables(self, tables: Tables) -> None:
-        """Take that over."""
-        self.memory = type(self.memory)(*tables["memory"].columns)
-        (self.cursor,) = tables["cursor"].columns
 
     def _work(self, message: Any, block: slice) -> Part:
         """One block's round."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pdmm.checks import ClientError
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total
-from pdmm.problems.constants import KINDS, Constants, Kind, Vector, Which
+from pdmm.problems.constants import KINDS, Constants, Kind, Vector, Which, of_parts
 from pdmm.team import Team
 from pdmm.threads import Threads
 
@@ -62,20 +62,11 @@ class Shared(Problem):
         return self._here.total(weights[self.own], threads)
 
     def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
-        found = self.team.each(self._here.secants)
-        if all(f is None for f in found):
-            return None
-        counts = self.team.gather(self._here.clients)
-        both = []
-        for k in range(2):
-            parts = [
-                np.full(n, np.nan) if f is None else f[k].clients
-                for n, f in zip(counts, found, strict=True)
-            ]
-            values = np.concatenate(parts)
-            w = np.ones(self.clients) if weights is None else np.asarray(weights)
-            both.append(Constants(values, float(w @ values), "estimate", "estimate", 0.0))
-        return both[0], both[1]
+        def part() -> tuple[int, list[Vector] | None]:
+            found = self._here.secants()
+            return self._here.clients, None if found is None else [c.clients for c in found]
+
+        return of_parts(self.team.each(part), weights)
 
     def negative_curvature(self) -> tuple[int, float] | None:
         def bent() -> tuple[int, float] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from safetensors.numpy import save
 
 import pdmm
-from pdmm.engines.remote import Federated
+from pdmm.engines.federated import Federated
 from pdmm.engines.roster import Sites
 from pdmm.files import write_whole
 from pdmm.plain import pack, unpack
@@ -108,6 +108,7 @@ class Teller:
     ) -> None:
         self.problem, self.settings, self.report = problem, settings, report
         self.begun, self.bytes = perf_counter(), 0
+        self.objective: float | None = None
 
     def __call__(self, r: int, x: Any) -> None:
         engine = self.problem.engine
@@ -115,8 +116,9 @@ class Teller:
         assert engine.last is not None
         last, optimum = engine.last, self.settings.get("optimum")
         self.bytes += last.sent.bytes_up + last.sent.bytes_down
-        objective = last.owed[0] if last.owed else None  # of the round before
-        apart = last.disagreement
+        if last.owed:
+            self.objective = last.owed[0]  # of the round before
+        apart, objective = last.disagreement, self.objective
         self.report(
             {
                 "round": r,

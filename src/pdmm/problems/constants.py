@@ -1,6 +1,6 @@
 """The constants L and mu of functions: what is known of them, and estimates from gradients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
@@ -123,6 +123,28 @@ class Secants:
     def convexity(self) -> Vector:
         """mu_i as the secants have it, within 0 .. L_i."""
         return np.asarray(np.minimum(self.least.clip(min=0), self.steepest))
+
+
+def of_parts(
+    parts: Sequence[tuple[int, Sequence[Vector] | None]], weights: Any
+) -> tuple[Constants, Constants] | None:
+    """L and mu that secants have shown, where clients are in several places.
+
+    Args:
+        parts: how many clients a place has, and their L and mu; None where nothing was shown.
+        weights: of all clients; ones if None.
+    """
+    if all(found is None for _, found in parts):
+        return None
+    L, mu = (
+        np.concatenate([np.full(n, np.nan) if found is None else found[k] for n, found in parts])
+        for k in range(2)
+    )
+    w = np.ones(len(L)) if weights is None else np.asarray(weights)
+    return (
+        Constants(L, float(w @ L), "estimate", "estimate", 0.0),
+        Constants(mu, float(w @ mu), "estimate", "estimate", 0.0),
+    )
 
 
 def estimate(

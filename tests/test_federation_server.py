@@ -1,0 +1,165 @@
+"""What the server of a federation does with a job, and what travels, without the federation."""
+
+import fcntl
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import mpi_cases as cases
+import pdmm
+from fake_sites import SHARES, FakeSites
+from pdmm.federation import runs, server, wire
+from pdmm.plain import unpack
+from ranks import close
+
+METHOD = pdmm.GPDMM(step_size=0.5, local_steps=5)
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"rounds": 20, "timeout": 1.0, "patience": 5.0, "run": "one", **more}
+    return runs.settings(METHOD, **given)
+
+
+def done(settings: dict[str, Any], folder: Path, fault: Any = None) -> tuple[runs.Model, list[Any]]:
+    """A job at a server whose sites are in this process: the model, and what was reported."""
+    told: list[Any] = []
+    out = folder / "out"
+    (folder / "kept").mkdir(exist_ok=True)
+    out.mkdir(exist_ok=True)
+    travelled = json.loads(json.dumps(settings))
+    server.run(
+        travelled, FakeSites(cases.softmax, SHARES, fault), folder / "kept", out, told.append
+    )
+    return runs.read_model(out / server.MODEL), told
+
+
+def test_a_job_gives_the_model_of_one_process(tmp_path: Path) -> None:
+    weights = {"ana": 2.0, "ben": 1.0, "cyd": 0.5}
+    model, told = done(asked(weights=weights, optimum=1.0), tmp_path)
+    w = np.concatenate([np.full(len(SHARES[name]), weights[name]) for name in sorted(SHARES)])
+    one = pdmm.solve(cases.softmax(range(cases.M)), METHOD, 20, weights=w)
+    assert close(one.x, model.x)
+    assert model.result["sites"] == {"ana": 5, "ben": 1, "cyd": 6}
+    assert unpack(model.result["method"], {}) == METHOD
+    assert [each["round"] for each in told] == list(range(1, 21))
+    assert all(each["answering"] == ["ana", "ben", "cyd"] for each in told)
+    gaps = one.history["objective"] - 1.0
+    assert told[0]["gap"] is None
+    assert told[8]["gap"] == pytest.approx(gaps[8], rel=1e-9)  # that of the round before
+    assert told[19]["gap"] == pytest.approx(gaps[19], rel=1e-9)
+    assert told[-1]["bytes"] > told[0]["bytes"] > 0
+
+
+def test_a_run_goes_on_and_is_not_begun_twice(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    whole, _ = done(asked(rounds=30, run="other", absent="wait"), tmp_path / "other")
+    first, _ = done(asked(absent="wait"), tmp_path)
+    with pytest.raises(ValueError, match="there is a run one at this server already"):
+        done(asked(), tmp_path)
+    same, told = done({**asked(absent="wait"), "again": True}, tmp_path)
+    assert (same.x == first.x).all()
+    assert not told  # it had come to its end
+    more, _ = done(runs.resumption("one", rounds=30), tmp_path)
+    assert (more.x == whole.x).all()
+    kept = json.loads((tmp_path / "kept" / server.SETTINGS).read_text())
+    assert (kept["absent"], kept["timeout"]) == ("wait", 1.0)  # as when it began
+    (tmp_path / "two").mkdir()
+    with pytest.raises(ValueError, match="there is no run two at this server"):
+        done(runs.resumption("two"), tmp_path / "two")
+
+
+def test_two_jobs_do_not_work_on_one_run(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    with open(tmp_path / "kept" / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(RuntimeError, match="another job works on this run"):
+            done(asked(), tmp_path)
+    done(asked(), tmp_path)
+
+
+def test_a_site_that_is_away_stops_neither_checkpoints_nor_certificates(tmp_path: Path) -> None:
+    """Where a run goes on without a site, it does not wait for it to evaluate F either."""
+    now, waited = 0, []
+
+    def fault(site: str, verb: str, payload: Any) -> str | None:
+        nonlocal now
+        now = payload.get("round", now)
+        away = site == "ben" and 5 <= now <= 14
+        waited.append(away and verb in ("value", "gradient"))
+        return "no answer within 1 seconds" if away else None
+
+    model, told = done(asked(every=3, tolerance=1e-30, rounds=400), tmp_path, fault)
+    assert sum(waited) <= 1  # the one that showed that it was away
+    assert {len(each["answering"]) for each in told} == {2, 3}
+    history = (tmp_path / "out" / server.HISTORY).read_text().splitlines()
+    objective = [float(line.split(",")[1]) for line in history[1:]]
+    assert np.isnan(objective[6])
+    assert not np.isnan(objective[30:]).any()
+    exact = pdmm.solve(cases.softmax(range(cases.M)))
+    assert close(exact.x, model.x, 1e-6)
+
+
+def test_an_answer_that_is_always_too_late_is_told(tmp_path: Path) -> None:
+    """The site says hello whenever it is asked, and never answers in time."""
+
+    def fault(site: str, verb: str, payload: Any) -> str | None:
+        return "no answer within 1 seconds" if site == "ben" and verb == "round" else None
+
+    settings = asked(rounds=10**5, patience=0.3, absent="skip", record_every=100)
+    with pytest.raises(RuntimeError, match=r"site ben has not answered for .*a longer timeout"):
+        done(settings, tmp_path, fault)
+
+
+def test_weights_must_be_of_the_sites(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"weights are for \['ana'\], but the sites are"):
+        done(asked(weights={"ana": 1.0}), tmp_path)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5).filter(lambda key: not key.startswith("\0")),
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers(-(2**60), 2**60)
+            | st.floats(allow_nan=False)
+            | st.text(max_size=5)
+            | arrays.arrays(
+                st.sampled_from([np.float64, np.float32, np.int64, np.bool_]),
+                arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+            ),
+            lambda inner: st.lists(inner, max_size=3),
+            max_leaves=5,
+        ),
+        max_size=4,
+    )
+)
+def test_what_travels_arrives(payload: dict[str, Any]) -> None:
+    def same(a: Any, b: Any) -> bool:
+        if isinstance(a, np.ndarray):
+            return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        if isinstance(a, list):
+            return len(a) == len(b) and all(map(same, a, b))
+        return bool(a == b) and type(a) is type(b)
+
+    packed = wire.pack(payload)
+    found = wire.unpack(packed)
+    assert list(found) == list(payload)
+    assert all(same(payload[key], found[key]) for key in payload)
+    with pytest.raises(ValueError, match=r"cut short|form|Expecting|Unterminated"):
+        wire.unpack(packed[:-1] if len(packed) > 8 else b"")
+
+
+def test_what_is_no_number_does_not_travel() -> None:
+    with pytest.raises(TypeError, match="is a function"):
+        wire.pack({"f": lambda: None})
+    with pytest.raises(TypeError, match="only numbers can be sent"):
+        wire.pack({"x": np.array([object()])})
+    with pytest.raises(TypeError, match="keys must be text"):
+        wire.pack({"x": {3: 1}})
