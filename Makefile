@@ -14,7 +14,7 @@ endif
 help:
 	@echo "make demo    run all methods on the paper's least-squares problem (about 15 s)"
 	@echo "make test    lint, types, tests and doctests"
-	@echo "make bench   speed and memory against plain NumPy, auto against tuned methods (12 minutes)"
+	@echo "make bench   speed and memory against plain NumPy, auto against tuned methods, MPI, FLARE (18 minutes)"
 	@echo "make reproduce   the paper's figures and table at full size (long)"
 	@echo "make clean   remove the environment and all that was generated"
 
