@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,38 @@ def test_a_lost_part_of_a_checkpoint_is_named(tmp_path: Path) -> None:
 # --- what is refused ------------------------------------------------------------------------
 
 
+def refused_on_rank_1(more: dict[str, Any], mpi: pdmm.engines.MPI) -> str:
+    try:
+        cases.solve("gpdmm", mpi, **(more if mpi.rank else {}))
+    except (ValueError, ElsewhereError) as error:
+        return str(error)
+    return "accepted"
+
+
+def test_ranks_must_resume_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    on_ranks(2, lambda mpi: cases.solve("gpdmm", mpi, checkpoint=path))
+
+    def other_callback(mpi: pdmm.engines.MPI) -> pdmm.Result:
+        problem = cases.least_squares(mpi.range(cases.M))
+        callback: Any = (lambda r, x: None) if mpi.rank else None
+        return pdmm.resume(path, problem, rounds=40, engine=mpi, callback=callback)
+
+    with pytest.raises(ValueError, match="callback is not the same on rank 1 as on rank 0"):
+        on_ranks(2, other_callback)
+
+
+def test_a_method_of_ones_own_runs_on_ranks() -> None:
+    @dataclass(frozen=True)
+    class Mine(pdmm.FedAvg):
+        pass
+
+    method = Mine(step_size=2e-3, local_steps=2)
+    make = cases.least_squares
+    found = on_ranks(2, lambda mpi: pdmm.solve(make(mpi.range(cases.M)), method, 9, engine=mpi))
+    assert close(pdmm.solve(make(range(cases.M)), method, 9).x, found[0].x)
+
+
 def test_ranks_must_ask_for_the_same() -> None:
     with pytest.raises(ValueError, match="seed is not the same on rank"):
         on_ranks(2, lambda mpi: cases.solve("gpdmm", mpi, seed=mpi.rank))
@@ -220,8 +254,64 @@ def test_ranks_must_ask_for_the_same() -> None:
         on_ranks(2, lambda mpi: pdmm.solve(None, engine=mpi))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"engine must be None or pdmm.engines.MPI\(\)"):
         pdmm.solve(cases.quadratic([1]), engine="mpi")  # type: ignore[arg-type]
+    bads: list[dict[str, Any]] = [{"seed": -1}, {"threads": 0}, {"every": 0}, {"callback": 3}]
+    for bad in bads:
+        said = on_ranks(2, partial(refused_on_rank_1, bad))
+        assert all(next(iter(bad)) in text for text in said), said  # both ranks, not one
     with pytest.raises(ValueError, match="weights"):
         on_ranks(2, lambda mpi: cases.solve("gpdmm", mpi, weights=np.ones(6)))
+
+
+def test_problems_are_used_again_on_ranks() -> None:
+    """Weights that change for some ranks only, and questions that one rank asks alone."""
+
+    def work(mpi: pdmm.engines.MPI) -> list[Any]:
+        problem = cases.least_squares(mpi.range(cases.M))
+        weights = np.ones(cases.M)
+        weights[-2:] = 3.0
+        found = [pdmm.solve(problem, pdmm.PDMM(rho=40.0), 20, engine=mpi).x]
+        found.append(pdmm.solve(problem, pdmm.PDMM(), 20, weights=weights, engine=mpi).x)
+        if mpi.rank == 0:
+            problem.smoothness()
+        again = pdmm.engines.MPI(mpi.team.communicator)
+        found.append(pdmm.solve(problem, pdmm.PDMM(rho=40.0), 20, engine=again).x)
+        return found
+
+    results = on_ranks(3, work)
+    for first, second, third in results:
+        assert (first == third).all()
+        assert (second == results[0][1]).all()
+    whole = pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), 20)
+    assert close(whole.x, results[0][0])
+
+
+def test_lazy_clients_on_ranks() -> None:
+    def lazy(mpi: pdmm.engines.MPI, **more: Any) -> pdmm.Lazy:
+        mine = mpi.range(cases.M)
+        return pdmm.Lazy(len(mine), lambda i: cases.least_squares([mine[i]]), **more)
+
+    method = pdmm.AGPDMM(step_size=2e-3, local_steps=4, rho=40.0)
+    one = pdmm.solve(
+        pdmm.Lazy(cases.M, lambda i: cases.least_squares([i])), method, 20, participation=0.5
+    )
+    found = on_ranks(
+        3, lambda mpi: pdmm.solve(lazy(mpi), method, 20, participation=0.5, engine=mpi)
+    )
+    assert close(one.x, found[0].x)
+    with pytest.raises(ValueError, match="the smoothness L of a Lazy problem is not known"):
+        on_ranks(2, lambda mpi: pdmm.solve(lazy(mpi), pdmm.AGPDMM(rho="auto"), engine=mpi))
+
+    def fails(mpi: pdmm.engines.MPI) -> str:
+        def evaluate(x: Any) -> float:
+            raise RuntimeError("no such file")
+
+        try:
+            pdmm.solve(lazy(mpi, evaluate=evaluate), method, 5, engine=mpi)
+        except RuntimeError as error:
+            return str(error)
+        return "fine"
+
+    assert all("no such file" in text for text in on_ranks(2, fails))
 
 
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +341,14 @@ def failing(clients: range, at: int, how: Callable[[], Any]) -> pdmm.Problem:
     return pdmm.Functions(functions.functions["value"], gradients, cases.D)
 
 
-@pytest.mark.parametrize("where", ["gradient", "callback", "value"])
+class Broken:
+    """Functions that can be evaluated no more, for a reason of nobody's client."""
+
+    def at(self, *_: Any) -> Any:
+        raise RuntimeError("the disk is gone")
+
+
+@pytest.mark.parametrize("where", ["gradient", "callback", "value", "exit", "certificate"])
 def test_all_ranks_fail_with_the_one_that_does(where: str) -> None:
     def fails() -> None:
         raise RuntimeError("the disk is gone")
@@ -269,13 +366,17 @@ def test_all_ranks_fail_with_the_one_that_does(where: str) -> None:
         def callback(r: int, x: Any) -> None:
             if where == "callback" and r == 4 and mpi.rank == 1:
                 fails()
+            if where == "exit" and r == 4 and mpi.rank == 1:
+                raise SystemExit("the disk is gone")
 
         method = pdmm.AGPDMM(step_size=0.1, local_steps=3)
+        if where == "certificate" and mpi.rank == 1:
+            problem.evaluator = lambda source: Broken()  # type: ignore[method-assign]
         try:
-            pdmm.solve(problem, method, 20, engine=mpi, callback=callback)
+            pdmm.solve(problem, method, 20, engine=mpi, callback=callback, tolerance=1e-30)
         except ElsewhereError as error:
             return f"elsewhere {error}"
-        except (RuntimeError, pdmm.ClientError) as error:
+        except (RuntimeError, pdmm.ClientError, SystemExit) as error:
             return f"here {error}"
         return "fine"
 

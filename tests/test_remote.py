@@ -258,8 +258,20 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "dtype": (poison("upload", lambda v: v.astype(np.float32)), "dz in float32, not float64"),
     "list": (poison("upload", lambda v: v.tolist()), "dz of shape"),
-    "draft": (poison("draft", lambda v: v * np.inf), "x of shape .* not finite"),
-    "fields": (lambda answer: {**answer, "upload": []}, "an upload of 0 fields, not 1"),
+    "draft": (poison("draft", lambda v: v * np.inf), "x that is not finite"),
+    "thin draft": (poison("draft", lambda v: v[:, :1]), r"x of shape \(1, 1\), not \(1, 6\)"),
+    "draft dtype": (poison("draft", lambda v: v.astype(np.float32)), "x in float32, not float64"),
+    "draft number": (poison("draft", lambda v: np.nan), r"x of shape \(\), not \(1, 6\)"),
+    "fields": (lambda answer: {**answer, "upload": []}, "not the 1 fields of an upload"),
+}
+UNREADABLE: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "no upload": ("round", lambda answer: {k: answer[k] for k in answer if k != "upload"}),
+    "no tally": ("round", lambda answer: {**answer, "tally": {"dances": 3}}),
+    "a text for a value": ("round", lambda answer: {**answer, "value": "much"}),
+    "short gradient": ("gradient", lambda answer: {**answer, "gradient": answer["gradient"][:-1]}),
+    "no value": ("value", lambda answer: {}),
+    "constants of others": ("constants", lambda answer: {**answer, "values": np.ones(3)}),
+    "a kind of its own": ("constants", lambda answer: {**answer, "kind": "lucky"}),
 }
 
 
@@ -281,6 +293,123 @@ def test_a_bad_answer_names_its_site_and_changes_nothing(how: str, tmp_path: Pat
     assert close(whole.x, pdmm.resume(path, federated(sites)).x)
 
 
+@pytest.mark.parametrize("how", list(UNREADABLE))
+def test_an_answer_that_cannot_be_read_names_its_site(how: str, tmp_path: Path) -> None:
+    verb, change = UNREADABLE[how]
+    sites = FakeSites(
+        cases.least_squares,
+        SHARES,
+        lambda site, asked, payload: change if site == "ben" and asked == verb else None,
+    )
+    with pytest.raises(SiteError, match=r"site ben gave an answer to '\w+' that cannot be read"):
+        pdmm.solve(federated(sites), pdmm.PDMM(), 9, tolerance=1e-30, checkpoint=tmp_path / "run")
+
+
+def test_a_site_that_never_has_its_memory_is_named() -> None:
+    lost: Callable[[Any], Any] = lambda answer: {"lacks": "memory"}  # noqa: E731
+    sites = FakeSites(
+        cases.softmax, SHARES, lambda site, verb, payload: lost if verb == "round" else None
+    )
+    with pytest.raises(SiteError, match="was sent its memory, and says that it lacks it"):
+        pdmm.solve(federated(sites), METHOD, 5)
+
+
+@pytest.mark.parametrize("when", ["first", "last"])
+def test_a_site_away_at_a_certificate_costs_only_that_certificate(when: str) -> None:
+    """At the first one, the tolerance refers to the next; at the last, there is none."""
+    count, rounds = 0, 0
+
+    def fault(site: str, verb: str, payload: Any) -> str | None:
+        nonlocal count, rounds
+        rounds = payload.get("round", rounds)
+        count += site == "ben" and verb == "gradient"
+        early = when == "first" and verb == "gradient" and count == 1
+        late = when == "last" and rounds >= 10
+        return "no answer within 1 seconds" if site == "ben" and (early or late) else None
+
+    sites = FakeSites(cases.least_squares, SHARES, fault)
+    tolerance = 1e-6 if when == "first" else None
+    begun = time.monotonic()
+    result = pdmm.solve(
+        federated(sites, absent="skip"),
+        pdmm.PDMM(rho=40.0),
+        12 if tolerance is None else 100,
+        tolerance=tolerance,
+    )
+    assert time.monotonic() - begun < 10  # half of the patience
+    if when == "first":
+        assert result.reason.startswith("certified after round")
+    else:
+        assert result.reason == "all 12 rounds done"
+        assert np.isnan(result.certificate.stationarity)
+
+
+def test_a_silent_site_does_not_make_a_checkpoint_useless(tmp_path: Path) -> None:
+    """F at the point by which a problem is recognised was not known, then or now."""
+    values = 0
+
+    def fault(site: str, verb: str, payload: Any) -> str | None:
+        nonlocal values
+        values += site == "ben" and verb == "value"
+        return "no answer within 1 seconds" if values == 1 and verb == "value" else None
+
+    for fault_now, fault_later in ((fault, None), (None, fault)):
+        path, values = tmp_path / f"run{values}", 0
+        problem = federated(FakeSites(cases.softmax, SHARES, fault_now), absent="skip")
+        pdmm.solve(problem, METHOD, 9, checkpoint=path, callback=lambda r, x: r == 4)
+        problem = federated(FakeSites(cases.softmax, SHARES, fault_later), absent="skip")
+        assert pdmm.resume(path, problem).rounds == 9
+
+
+def test_what_gradients_have_shown_outlives_a_site(tmp_path: Path) -> None:
+    """A function that is not convex is found out, though its site forgets what it saw."""
+
+    def make(clients: Any) -> pdmm.Problem:
+        value: Any = lambda x: float((x**2).sum() / 2 - 2 * np.cos(x).sum())  # noqa: E731
+        gradient: Any = lambda x: x + 2 * np.sin(x) * (1 if 5 in clients else 0)  # noqa: E731
+        k = len(clients)
+        return pdmm.Functions([value] * k, [gradient] * k, 2, strong_convexity=1.0, smoothness=3.0)
+
+    def forget(site: str, verb: str, payload: Any) -> None:
+        if verb == "round" and payload["round"] == 25:
+            sites.restart(site)
+
+    sites = FakeSites(make, SHARES, forget)
+    path, method = tmp_path / "run", pdmm.GradientDescent(0.3)
+    with pytest.warns(RuntimeWarning, match=r"f_5 \(client 5\) is not convex"):
+        result = pdmm.solve(federated(sites), method, 40, x0=np.full(2, 9.0), checkpoint=path)
+    assert result.certificate.gap is None
+    for name in SHARES:
+        sites.restart(name)
+    sites.fault = None
+    with pytest.warns(RuntimeWarning, match="is not convex"):
+        assert pdmm.resume(path, federated(sites), rounds=45).certificate.gap is None
+
+
+def test_functions_without_gradients_need_none() -> None:
+    """They have a prox: certificates and constants do without, as in one process."""
+
+    def prox_only(clients: Any) -> pdmm.Problem:
+        return cases.absolute(clients)
+
+    one = pdmm.solve(cases.absolute(range(cases.M)), rounds=60)
+    result = pdmm.solve(federated(FakeSites(prox_only, SHARES)), rounds=60)
+    assert result.choices[-1] == one.choices[-1]
+    assert close(one.x, result.x, 1e-6)
+
+
+def test_what_is_for_one_process_is_refused() -> None:
+    problem = federated(FakeSites(cases.softmax, SHARES))
+    for more in ({"bits": 4}, {"loss": 0.1}, {"participation": 0.5}, {"state": "server"}):
+        with pytest.raises(ValueError, match="are for clients in this process"):
+            pdmm.solve(problem, METHOD, **more)
+
+
+def test_no_patience_is_for_those_who_do_not_answer() -> None:
+    problem = federated(FakeSites(cases.softmax, SHARES), patience=0.0, absent="skip")
+    assert pdmm.solve(problem, METHOD, 20).rounds == 20
+
+
 def test_what_a_site_raises_is_told_with_its_name() -> None:
     def make(clients: Any) -> Any:
         if 5 in clients:
@@ -297,6 +426,8 @@ def test_what_a_site_raises_is_told_with_its_name() -> None:
         federated(
             FakeSites(lambda c: (cases.quadratic if 5 in c else cases.least_squares)(c), SHARES)
         )
+    with pytest.raises(SiteError, match=r"got a dict$"):  # and nothing of what is in it
+        federated(FakeSites(lambda c: {"name": "Smith"}, SHARES))  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="knows no 'dance'"):
         FakeSites(cases.softmax, SHARES).sites["ana"].answer("dance", {})
 

@@ -256,9 +256,9 @@ def _complete(
             )
     except KeyboardInterrupt:
         say(
-            f"The run goes on without you. To see it: pdmm federate status --kit {kit}; to fetch "
-            f"its model, or go on with it: pdmm federate resume --kit {kit} --out {out} "
-            f"{asked['run']}"
+            f"If it has been submitted, the run goes on without you. To see it: pdmm federate "
+            f"status --kit {kit}; to fetch its model, or go on with it: pdmm federate resume "
+            f"--kit {kit} --out {out} {asked['run']}"
         )
         raise
     for line in _summary(model.result):

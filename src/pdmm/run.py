@@ -84,6 +84,12 @@ class Run:
         if s.method is None:
             problem.check(s.x0, method.exact)
         at_server = s.state == "server"
+        plain = self.links.perfect and s.bits is None and steps is None and not at_server
+        if problem.make_engine is not None and not plain:
+            raise ValueError(
+                "participation, availability, loss, bits, local_steps and state are for clients in "
+                "this process: those of a federation take part, and answer, as they can"
+            )
         arguments = (problem, method, s.x0, s.weights, s.rounds, pool)
         self.engine: Engine | Partial
         if problem.make_engine is not None:
@@ -136,7 +142,7 @@ class Run:
         if self.tolerance is not None:
             certificate = certificate or self.certify(self.x, 0)
             self.recorder.checked()
-            self.target = self.tolerance * certificate.size  # never reached if that is NaN
+            self.target = self.tolerance * certificate.size
         self._record()
         if certificate is not None and certificate.size <= certificate.rounding:
             self.reason, self.finished = "the start is optimal, to rounding", True
@@ -179,8 +185,10 @@ class Run:
             self.certificate = self._certificate()
             self.recorder.checked()
         certificate = self.certificate
-        self.proven = certificate is not None and (
-            certificate.size <= max(self.target, certificate.rounding)
+        if certificate is not None and np.isnan(self.target):  # there was none at the start
+            self.target = (self.tolerance or 0.0) * certificate.size
+        self.proven = certificate is not None and bool(
+            certificate.size <= np.fmax(self.target, certificate.rounding)
         )
         if r % s.record_every == 0 or final or self.proven:
             self._record()

@@ -1,8 +1,8 @@
 """``pdmm.solve``: a problem, a method, a number of rounds; ``pdmm.resume``: the rest of them."""
 
-import pickle
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from pdmm.checks import client_weights, one_of, positive, whole
 from pdmm.engines.mpi import MPI
 from pdmm.engines.shared import Shared
 from pdmm.methods.base import Method
+from pdmm.plain import Arrays, pack
 from pdmm.problems.base import Floats, Problem
 from pdmm.quantise import MOST_BITS
 from pdmm.regularisers import Regulariser
@@ -129,7 +130,8 @@ def solve(
     """
     team = _team(engine)
     problem = problem if engine is None else Shared(problem, team)
-    settings = _checked(
+    check_arguments = partial(
+        _checked,
         problem,
         method=method,
         rounds=rounds,
@@ -148,9 +150,8 @@ def solve(
         local_steps=local_steps,
         state=state,
     )
-    _check_callback(callback)
-    _check_alike(team, settings, callback is None, checkpoint, every)
-    every = whole("every", every, at_least=1)
+    settings = team.agree(check_arguments)
+    _check_alike(team, settings, callback, checkpoint, every, threads)
     saver = None if checkpoint is None else Saver(checkpoint, every, team)
     if saver is not None:
         saver.check()
@@ -212,7 +213,6 @@ def resume(
         >>> bool((resumed.x == whole.x).all())
         True
     """
-    _check_callback(callback)
     team = _team(engine)
     problem = problem if engine is None else Shared(problem, team)
     saved = read(path, problem, method, participation, local_steps, team)
@@ -221,7 +221,8 @@ def resume(
         settings = replace(settings, rounds=whole("rounds", rounds, at_least=1))
         if settings.rounds < saved.done:
             raise ValueError(f"rounds is {rounds}, but {saved.done} are done")
-    every = saved.every if every is None else whole("every", every, at_least=1)
+    every = saved.every if every is None else every
+    _check_alike(team, settings, callback, path, every, threads)
     saver = Saver(path, every, team)
     with Threads(_threads(problem, threads, engine), team) as pool:
         run = Run(problem, settings, pool)
@@ -252,7 +253,7 @@ def _finish(
 
 
 def _threads(problem: Problem, threads: int | None, engine: MPI | None) -> int | None:
-    shared = None if engine is None else engine.threads  # asked on all ranks, whatever they gave
+    shared = None if engine is None else engine.share_cores()
     if threads is None:
         return shared if problem.parallel else 1
     return threads
@@ -266,20 +267,33 @@ def _team(engine: Any) -> Team:
     return engine.team
 
 
-def _check_alike(team: Team, settings: Settings, *more: Any) -> None:
-    """Refuse a run in which members of a team were asked for different things."""
+def _check_alike(
+    team: Team, settings: Settings, callback: Any, path: Any, every: Any, threads: Any
+) -> None:
+    """Check what is not in the settings; refuse a run whose members were asked for another."""
+
+    def told() -> dict[str, str]:
+        _check_callback(callback)
+        whole("every", every, at_least=1)
+        if threads is not None:
+            whole("threads", threads, at_least=1)
+        asked = {f.name: getattr(settings, f.name) for f in fields(settings)}
+        asked |= {"callback": callback is not None, "checkpoint": str(path), "every": every}
+        said = {}
+        for name, value in asked.items():
+            arrays: Arrays = {}
+            text = repr(pack(value, arrays, name))
+            said[name] = text + repr({key: array.tobytes() for key, array in arrays.items()})
+        return said
+
     if team.size == 1:
+        told()
         return
-    asked = {f.name: getattr(settings, f.name) for f in fields(settings)}
-    asked["callback, checkpoint or every"] = more
-    told = {
-        name: "a callable" if callable(value) else pickle.dumps(value)
-        for name, value in asked.items()
-    }
-    for k, other in enumerate(team.gather(told)):
-        for name, value in other.items():
-            if value != told[name]:
-                raise ValueError(f"{name} is not the same on rank {k} as on rank {team.rank}")
+    others = team.each(told)
+    for name in others[0]:
+        for k, other in enumerate(others):
+            if other[name] != others[0][name]:
+                raise ValueError(f"{name} is not the same on rank {k} as on rank 0")
 
 
 def _check_callback(callback: Any) -> None:

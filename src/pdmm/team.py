@@ -16,8 +16,12 @@ T = TypeVar("T")
 Vector = npt.NDArray[np.float64]
 
 
-class ElsewhereError(ClientError):
+class ElsewhereError(RuntimeError):
     """Another member of the team failed; what it said is the message."""
+
+
+class ElsewhereClientError(ElsewhereError, ClientError):
+    """A client of another member failed: a run treats it as one of its own."""
 
 
 class Team:
@@ -40,10 +44,10 @@ class Team:
         """Do some work; if it fails at one member, it fails at all."""
         if self.size == 1:
             return work()
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             result = work()
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = raised
         if self.sum(np.array([float(error is not None)]))[0]:
             self.fail(error)
@@ -64,14 +68,16 @@ class Team:
         result: T = self.each(lambda: work() if self.rank == 0 else None)[0]  # type: ignore[assignment]
         return result
 
-    def fail(self, error: Exception | None) -> NoReturn:
+    def fail(self, error: BaseException | None) -> NoReturn:
         """Raise at every member, where at least one has an error."""
-        said = self.gather(None if error is None else f"{type(error).__name__}: {error}")
+        text = None if error is None else f"{type(error).__name__}: {error}"
+        said = self.gather((text, isinstance(error, ClientError)))
         if error is not None:
-            error.add_note(f"on rank {self.rank} of {self.size}")
+            error.add_note(f"on rank {self.rank} of {self.size}, which counts its own clients")
             raise error
-        k = next(k for k, text in enumerate(said) if text is not None)
-        raise ElsewhereError(f"rank {k} of {self.size} failed: {said[k]}")
+        k = next(k for k, (text, _) in enumerate(said) if text is not None)
+        kind = ElsewhereClientError if said[k][1] else ElsewhereError
+        raise kind(f"rank {k} of {self.size} failed: {said[k][0]}")
 
 
 ALONE = Team()

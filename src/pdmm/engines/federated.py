@@ -1,5 +1,6 @@
 """A problem whose clients are at the sites of a federation: none of their data are here."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from pdmm.checks import ClientError, not_negative, one_of, positive
 from pdmm.engines.remote import Remote
 from pdmm.engines.roster import Payload, Roster, SiteError, Sites
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, SumOfClients
-from pdmm.problems.constants import KINDS, Constants, Kind, Vector, Which, of_parts
+from pdmm.problems.constants import KINDS, Kind, Shown, Vector, Which
 from pdmm.threads import Threads
 
 
@@ -57,7 +58,7 @@ class Federated(Problem):
         self.dimension = int(facts[first]["dimension"])
         self.dtype = np.dtype(facts[first]["dtype"])
         self.proven = all(fact["proven"] for fact in facts.values())
-        self._learns = any(fact["learns"] for fact in facts.values())
+        self._shown = Shown.nothing(self.clients)
         self.engine: Remote | None = None
 
     def __repr__(self) -> str:
@@ -69,6 +70,9 @@ class Federated(Problem):
         return {name: answers[name] for name in self.roster.names}
 
     def make_engine(self, *arguments: Any) -> Remote:
+        self._shown = Shown.nothing(self.clients)
+        if self.proven:
+            self.strong_convexity()  # which certificates need: asked for while all are there
         self.engine = Remote(*arguments)
         return self.engine
 
@@ -81,29 +85,36 @@ class Federated(Problem):
         return SumOfSites(self, weights)
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
-        answers = self._everyone("constants", {"which": which})
-        values = [np.asarray(a["values"], dtype=np.float64) for a in answers.values()]
-        kinds: list[Kind] = [a["kind"] for a in answers.values()]
-        return {which: (np.concatenate(values), min(kinds, key=KINDS.index))}
+        question = {"which": which}
+        if self.engine is not None and not self.always_there:
+            answers = self.now("constants", dict.fromkeys(self.places, question))
+        else:
+            answers = self._everyone("constants", question)
+        values, kinds = np.empty(self.clients), []
+        for name, answer in answers.items():
+            with self.roster.reading(name, "constants"):
+                values[self.places[name]] = answer["values"]
+                kinds.append(KINDS.index(answer["kind"]))
+        return {which: (values, KINDS[min(kinds)])}
 
-    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
-        if not self._learns:
-            return None
-        found = self._everyone("secants")
-        parts = [
-            (place.stop - place.start, found[name]["constants"])
-            for name, place in self.places.items()
-        ]
-        return of_parts(parts, weights)
+    def now(self, verb: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+        """The answers of all sites, without waiting for those that are absent."""
+        present = self.roster.present
+        answers = self.roster.ask(verb, {name: payloads[name] for name in present})
+        if missing := [name for name in self.places if name not in answers]:
+            raise AbsentError(f"{', '.join(missing)} did not answer, and F is a sum over all sites")
+        return answers
 
-    def negative_curvature(self) -> tuple[int, float] | None:
-        found = self._everyone("secants") if self._learns else {}
-        bent = [
-            (self.places[name].start + int(answer["bent"][0]), float(answer["bent"][1]))
-            for name, answer in found.items()
-            if answer["bent"] is not None
-        ]
-        return min(bent, key=lambda each: each[1]) if bent else None
+    @property
+    def shown(self) -> Shown:
+        """What sites have told with their answers; they need not be asked again."""
+        return self._shown
+
+    def run_state(self) -> list[npt.NDArray[Any]]:
+        return self._shown.arrays
+
+    def load_run_state(self, state: list[npt.NDArray[Any]]) -> None:
+        self._shown = Shown(*state)
 
     def blocks(self) -> list[slice]:
         raise ClientError("the clients of a federation are at its sites")
@@ -125,39 +136,46 @@ class SumOfSites(SumOfClients):
     def __init__(self, problem: Federated, weights: npt.NDArray[np.float64]) -> None:
         self.problem, self.weights = problem, weights
 
-    def _ask(self, verb: str, x: Floats) -> list[Payload]:
+    def _ask(self, verb: str, x: Floats) -> dict[str, Payload]:
         """The answers of all sites; where the run goes on without some, it does not wait here."""
-        problem, roster = self.problem, self.problem.roster
+        problem = self.problem
         wide = np.asarray(x, dtype=problem.dtype)
         payloads = {
             name: {"x": wide, "weights": self.weights[place]}
             for name, place in problem.places.items()
         }
         if problem.always_there:
-            answers = roster.everyone(verb, payloads)
-        else:
-            present = roster.present
-            answers = roster.ask(verb, {name: payloads[name] for name in present})
-        if missing := [name for name in problem.places if name not in answers]:
-            raise AbsentError(f"{', '.join(missing)} did not answer, and F is a sum over all sites")
-        return [answers[name] for name in problem.places]
+            return problem.roster.everyone(verb, payloads)
+        return problem.now(verb, payloads)
 
     def value_here(self, x: Floats) -> float:
         return 0.0
 
     def value(self, x: Floats) -> float:
         try:
-            return float(sum(answer["value"] for answer in self._ask("value", x)))
+            answers = self._ask("value", x)
         except AbsentError:
             return float("nan")
+        total = 0.0
+        for name in self.problem.places:
+            with self.problem.roster.reading(name, "value"):
+                total += float(answers[name]["value"])
+        return total
 
     def completed(self, part: float, x: Floats) -> float:
         return self.value(x)
 
     def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
         answers = self._ask("gradient", x)
-        gradient = np.sum([answer["gradient"] for answer in answers], axis=0)
-        return gradient, float(sum(answer["size"] for answer in answers))
+        gradient, size = np.zeros(self.problem.dimension), 0.0
+        for name in self.problem.places:
+            with self.problem.roster.reading(name, "gradient"):
+                part = np.asarray(answers[name]["gradient"], dtype=np.float64)
+                if part.shape != gradient.shape:
+                    raise ValueError(f"its shape is {part.shape}, not {gradient.shape}")
+                gradient += part
+                size += float(answers[name]["size"])
+        return gradient, size
 
     def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         return self.gradient_and_size(x)[0]

@@ -46,7 +46,6 @@ class MPI:
         self.team = Ranks(library.COMM_WORLD if communicator is None else communicator, library)
         if self.team.size > 1 and not isinstance(sys.excepthook, _EndAll):
             sys.excepthook = _EndAll(self.team)
-        self._threads: int | None = None
 
     def __repr__(self) -> str:
         return f"MPI(rank {self.rank} of {self.size})"
@@ -61,14 +60,11 @@ class MPI:
         """How many processes there are."""
         return self.team.size
 
-    @property
-    def threads(self) -> int:
-        """The cores that this process may use, shared with the ranks beside it."""
-        if self._threads is None:
-            cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-            mine = socket.gethostname(), tuple(sorted(cores))
-            self._threads = max(1, len(mine[1]) // self.team.gather(mine).count(mine))
-        return self._threads
+    def share_cores(self) -> int:
+        """How many cores this process has to itself; all ranks must ask."""
+        cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+        mine = socket.gethostname(), tuple(sorted(cores))
+        return max(1, len(mine[1]) // self.team.gather(mine).count(mine))
 
     def range(self, clients: int) -> range:
         """Which of so many clients are this rank's: nearly equal shares, in the order of ranks."""

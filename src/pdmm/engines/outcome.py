@@ -139,10 +139,11 @@ class Ledger:
         """What all clients did, from the work of those that are here; all fail if one does."""
         if self.team.size == 1:
             return work()
-        here, error = None, owed.error
+        here: Added | None = None
+        error: BaseException | None = owed.error
         try:
             here = work()
-        except Exception as raised:
+        except (Exception, SystemExit) as raised:
             error = error or raised
         uploads = self.zeros if here is None or here.uploads is None else here.uploads
         pieces = [np.ravel(field) for field in uploads]
@@ -178,7 +179,7 @@ class Ledger:
 FLAGS = 5  # numbers of which every member has its own, in a place of its own
 
 
-def _flags(here: Added | None, error: Exception | None, team: Team) -> Vector:
+def _flags(here: Added | None, error: BaseException | None, team: Team) -> Vector:
     """Whether it failed, the largest errors of exact steps, a bad client, the largest L seen."""
     rows = np.zeros((team.size, FLAGS))
     if here is not None:

@@ -10,12 +10,12 @@ import itertools
 import time
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.engines.outcome import Outcome, Owed, Part, Sent, add
+from pdmm.engines.outcome import Outcome, Owed, Part, Sent, add, steepest
 from pdmm.engines.roster import PAUSE, Payload, SiteError
 from pdmm.engines.site import Kinds
 from pdmm.engines.tables import Memories, Tables
@@ -83,7 +83,7 @@ class Remote(Memories):
         wait = self.problem.always_there
         asking = list(self.problem.places) if wait else roster.present
         answers: dict[str, Payload] = {}
-        sent = down = 0
+        contacts, down = 0, Size(0, 0)
         plan = pack(self.method, {}, "method")
         while True:
             next_names = {name: self._name() for name in asking}
@@ -91,16 +91,21 @@ class Remote(Memories):
                 name: self._question(name, delivered, owed, plan, next_names[name])
                 for name in asking
             }
-            sent += sum(self._clients(name) for name in asking)
-            down += sum(_bytes(payload) for payload in payloads.values())
+            contacts += sum(self._clients(name) for name in asking)
+            down += self._size(payloads)
             found = roster.ask("round", payloads)
             asking = []
             for name, answer in found.items():
                 if answer.get("lacks") == "memory":
+                    if not self.held[name]:
+                        raise SiteError(
+                            f"site {name} was sent its memory, and says that it lacks it"
+                        )
                     self.held[name] = False
                     asking.append(name)
                 elif answer.get("next") == next_names[name]:
-                    self._check(name, answer)
+                    with roster.reading(name, "round"):
+                        self._check(name, answer)
                     answers[name] = answer
                     self.names[name], self.held[name] = next_names[name], True
             if wait:
@@ -114,15 +119,19 @@ class Remote(Memories):
         self.done += 1
         self.answered = list(answers)
         self.taken |= dict.fromkeys(answers, time.monotonic())
-        roster.check(self.taken)
+        roster.check({name: when for name, when in self.taken.items() if name not in answers})
         self._note(answers)
-        up = sum(_bytes(answer) for answer in answers.values())
-        self.last = self._taken(delivered, answers, owed, (sent, down, up))
+        up, arrived = self._size(answers), sum(self._clients(name) for name in answers)
+        sent = Sent(contacts, arrived, down.vectors, up.vectors, down.bytes, up.bytes)
+        self.last = self._taken(delivered, answers, owed, sent)
         return self.last
 
     def _clients(self, name: str) -> int:
         place = self.problem.places[name]
         return place.stop - place.start
+
+    def _size(self, payloads: Mapping[str, Payload]) -> "Size":
+        return _size(list(payloads.values()), self.problem.dimension)
 
     def _question(self, name: str, message: Any, owed: Owed, plan: Any, then: str) -> Payload:
         place = self.problem.places[name]
@@ -138,48 +147,43 @@ class Remote(Memories):
             "cursor": self.cursor[place],
             "weights": self.weights[place],
             "evaluate": bool(owed.numbers),
-            "watch": owed.watch,
         }
 
     def _check(self, name: str, answer: Payload) -> None:
         """Refuse what would poison the model: a wrong shape or dtype, or what is not finite."""
-        k, r = self._clients(name), self.done + 1
-        upload = answer["upload"]
-        where = f"site {name} returned, in round {r},"
-        if not isinstance(upload, list) or len(upload) != len(self.kinds.upload):
+        where = f"site {name} returned, in round {self.done + 1},"
+        for part, kind in (("upload", self.kinds.upload), ("draft", self.kinds.draft)):
+            fields = answer[part]
+            if not isinstance(fields, list) or len(fields) != len(kind):
+                raise SiteError(f"{where} not the {len(kind)} fields of an {part}")
+            for field, like, what in zip(fields, kind, kind._fields, strict=True):
+                self._check_field(f"{where} {what}", field, like, self._clients(name))
+        Tally(**answer["tally"])
+        if answer["value"] is not None:
+            float(answer["value"])
+
+    def _check_field(self, what: str, field: Any, like: Any, clients: int) -> None:
+        if not isinstance(like, np.ndarray):
+            if type(field) is not type(like):
+                raise SiteError(f"{what} of type {type(field).__name__}, not {type(like).__name__}")
+            return
+        wanted = (clients, *like.shape[1:])
+        if not isinstance(field, np.ndarray) or field.shape != wanted:
+            raise SiteError(f"{what} of shape {np.shape(field)}, not {wanted}")
+        if field.dtype != like.dtype:
+            raise SiteError(f"{what} in {field.dtype}, not {like.dtype}")
+        if not np.isfinite(field).all():
             raise SiteError(
-                f"{where} an upload of {len(upload)} fields, not {len(self.kinds.upload)}"
+                f"{what} that is not finite: something is wrong with its data or its functions, "
+                "or the step size is too large"
             )
-        for field, like, what in zip(
-            upload, self.kinds.upload, self.kinds.upload._fields, strict=True
-        ):
-            wanted = (k, *np.shape(like)[1:])
-            if not isinstance(field, np.ndarray) or field.shape != wanted:
-                raise SiteError(f"{where} {what} of shape {np.shape(field)}, not {wanted}")
-            if field.dtype != like.dtype:
-                raise SiteError(f"{where} {what} in {field.dtype}, not {like.dtype}")
-            if not np.isfinite(field).all():
-                raise SiteError(
-                    f"{where} {what} that is not finite: something is wrong with its data or "
-                    "its functions, or the step size is too large"
-                )
-        drafts = answer["draft"]
-        if len(drafts) != len(self.kinds.draft._fields):
-            raise SiteError(
-                f"{where} a draft of {len(drafts)} fields, not {len(self.kinds.draft._fields)}"
-            )
-        for field, what in zip(drafts, self.kinds.draft._fields, strict=True):
-            if isinstance(field, np.ndarray) and (len(field) != k or not np.isfinite(field).all()):
-                raise SiteError(
-                    f"{where} {what} of shape {field.shape} that is not finite or not whole"
-                )
 
     def _taken(
         self,
         message: Any,
         answers: Mapping[str, Payload],
         owed: Owed,
-        traffic: tuple[int, int, int],
+        sent: Sent,
     ) -> Outcome:
         """Average the uploads, and bring the copies of the memories up to date."""
         method, places, parts = self.method, self.problem.places, []
@@ -188,7 +192,7 @@ class Remote(Memories):
                 continue
             answer, place = answers[name], places[name]
             upload = type(self.kinds.upload)(*answer["upload"])
-            draft = self.kinds.draft(*answer["draft"])
+            draft = type(self.kinds.draft)(*answer["draft"])
             with np.errstate(over="ignore", invalid="ignore"):
                 held = type(self.memory)(*(field[place] for field in self.memory))
                 after = method.accept(method.receive(message, held), draft, upload)
@@ -199,16 +203,15 @@ class Remote(Memories):
             for field, new in zip(self.memory, after, strict=True):
                 field[place] = new
             self.cursor[place] += method.steps
+            if answer["shown"] is not None:
+                with self.problem.roster.reading(name, "round"):
+                    self.problem.shown.join(place, answer["shown"])
             parts.append(Part(sums, float(w.sum()), Tally(**answer["tally"]), None, apart))
         values = [answers[name]["value"] if name in answers else np.nan for name in places]
         numbers = (float(sum(values)),) if owed.numbers else ()
-        arrived = sum(self._clients(name) for name in answers)
-        contacts, down, up = traffic
-        vector = self.problem.dimension * self.dtype.itemsize
-        sent = Sent(contacts, arrived, down // vector, up // vector, down, up)
-        steep = max((float(answer["steepest"]) for answer in answers.values()), default=0.0)
+        steep = steepest(self.problem) if owed.watch else 0.0
         full = self.weight if len(answers) == len(places) else None
-        return add(parts, sent, arrived, Owed(numbers), steep).outcome(full, self.weight)
+        return add(parts, sent, sent.uploads, Owed(numbers), steep).outcome(full, self.weight)
 
     def _note(self, answers: Mapping[str, Payload]) -> None:
         """Remember who was left out, and for how long."""
@@ -245,12 +248,21 @@ def _absence(name: str, first: int, last: int) -> str:
     return f"site {name} did not answer in {rounds}: the run went on without it"
 
 
-def _bytes(payload: Any) -> int:
-    """The bytes of all arrays, and 8 for every number: what has to travel."""
+class Size(NamedTuple):
+    """What has to travel: vectors of the length of x, and bytes of all arrays and numbers."""
+
+    vectors: int
+    bytes: int
+
+    def __add__(self, other: Any) -> "Size":
+        return Size(self.vectors + other.vectors, self.bytes + other.bytes)
+
+
+def _size(payload: Any, d: int) -> Size:
     if isinstance(payload, np.ndarray):
-        return int(payload.nbytes)
+        return Size(payload.size // d if payload.shape[-1:] == (d,) else 0, int(payload.nbytes))
     if isinstance(payload, dict):
-        return sum(map(_bytes, payload.values()))
+        payload = list(payload.values())
     if isinstance(payload, list):
-        return sum(map(_bytes, payload))
-    return 8 if isinstance(payload, int | float) else 0
+        return sum((_size(part, d) for part in payload), Size(0, 0))
+    return Size(0, 8 if isinstance(payload, int | float) else 0)

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from pdmm.checks import ClientError
@@ -12,8 +13,12 @@ SUPERSEDED = "Superseded"  # what a site says to a question that waited behind a
 PAUSE = 0.2  # seconds between two questions to a site that cannot be reached
 
 
-class SiteError(ClientError):
+class SiteError(ValueError):
     """A site failed, or answered what it must not: its name, and what was wrong."""
+
+
+class SiteClientError(SiteError, ClientError):
+    """A site's own function failed: a run treats it as a function of a client of its own."""
 
 
 class SiteLostError(RuntimeError):
@@ -56,7 +61,8 @@ class Roster:
         answers, failures = self.sites.ask(verb, payloads, self.timeout)
         for name, why in failures.items():
             if why.startswith("raised") and SUPERSEDED not in why:
-                raise SiteError(f"site {name} {why}")
+                own = why.startswith(f"raised {ClientError.__name__}")
+                raise (SiteClientError if own else SiteError)(f"site {name} {why}")
             self._gone(name, why)
         for name in answers:
             self.absent.pop(name, None)
@@ -72,6 +78,19 @@ class Roster:
             if not found:
                 time.sleep(PAUSE)
         return answers
+
+    @contextmanager
+    def reading(self, name: str, verb: str) -> Iterator[None]:
+        """What cannot be read of a site's answer is that site's error."""
+        try:
+            yield
+        except SiteError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise SiteError(
+                f"site {name} gave an answer to {verb!r} that cannot be read "
+                f"({type(error).__name__}: {error})"
+            ) from error
 
     def check(self, since_when: Mapping[str, float] | None = None) -> None:
         """Stop the run for sites that have been silent for too long.

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pdmm.checks import ClientError
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total
-from pdmm.problems.constants import KINDS, Constants, Kind, Vector, Which, of_parts
+from pdmm.problems.constants import KINDS, Kind, Shown, Vector, Which
 from pdmm.team import Team
 from pdmm.threads import Threads
 
@@ -61,20 +61,14 @@ class Shared(Problem):
     def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total | None:
         return self._here.total(weights[self.own], threads)
 
-    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
-        def part() -> tuple[int, list[Vector] | None]:
-            found = self._here.secants()
-            return self._here.clients, None if found is None else [c.clients for c in found]
+    @property
+    def shown(self) -> Shown | None:
+        def part() -> list[Vector] | None:
+            found = self._here.shown
+            return None if found is None else found.arrays
 
-        return of_parts(self.team.each(part), weights)
-
-    def negative_curvature(self) -> tuple[int, float] | None:
-        def bent() -> tuple[int, float] | None:
-            found = self._here.negative_curvature()
-            return None if found is None else (self.first + found[0], found[1])
-
-        known = [found for found in self.team.each(bent) if found is not None]
-        return min(known, key=lambda found: found[1]) if known else None
+        parts = [found for found in self.team.each(part) if found is not None]
+        return Shown(*(np.concatenate(f) for f in zip(*parts, strict=True))) if parts else None
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
         def constants() -> tuple[Vector, Kind]:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.engines.outcome import blank_round, steepest
+from pdmm.engines.outcome import blank_round
+from pdmm.engines.roster import SiteError
 from pdmm.methods.base import Method
 from pdmm.plain import unpack
 from pdmm.problems.base import Problem, Source, SumOfClients, Tally
-from pdmm.problems.constants import WithConstants
 from pdmm.threads import Threads
 
 Payload = dict[str, Any]
@@ -27,13 +27,14 @@ class Kinds(NamedTuple):
     message: type[Any]
     memory: type[Any]
     upload: Any
-    """One of zeros, with one row."""
-    draft: type[Any]
+    """One of a client that answers 0 to everything, with one row."""
+    draft: Any
+    """The same."""
 
     @classmethod
     def of(cls, method: Method, dimension: int, dtype: np.dtype[Any]) -> "Kinds":
         message, memory, upload, draft = blank_round(method, np.zeros(dimension), dtype)
-        return cls(type(message), type(memory), upload, type(draft))
+        return cls(type(message), type(memory), upload, draft)
 
 
 class Site:
@@ -57,17 +58,16 @@ class Site:
         if self._problem is None:
             made = self.make_problem()
             if not isinstance(made, Problem):
-                raise ValueError(
-                    f"the site's function must return a pdmm problem, such as LeastSquares, got "
-                    f"{made!r}"
+                raise SiteError(  # what it is may be the site's data: only its type is told
+                    "the site's function must return a pdmm problem, such as LeastSquares, got a "
+                    f"{type(made).__name__}"
                 )
             if not made.knows_all:
-                raise ValueError(
-                    f"the site's problem must know all of its clients, which {made!r} does not"
+                raise SiteError(
+                    "the site's problem must know all of its clients, which a "
+                    f"{type(made).__name__} does not"
                 )
             self._problem = made
-            self.threads = Threads(None if made.parallel else 1)
-            self.threads.__enter__()  # for as long as the site's process lives
         return self._problem
 
     def answer(self, verb: str, payload: Payload) -> Payload:
@@ -76,15 +76,15 @@ class Site:
             "hello": self._hello,
             "check": self._check,
             "constants": self._constants,
-            "secants": self._secants,
             "prepare": self._prepare,
             "round": self._round,
             "value": self._value,
             "gradient": self._gradient,
         }
         if verb not in verbs:
-            raise ValueError(f"this site's pdmm knows no {verb!r}: is the server's newer?")
-        return verbs[verb](payload)
+            raise SiteError(f"this site's pdmm knows no {verb!r}: is the server's newer?")
+        with Threads(None if self.problem.parallel else 1) as self.threads:
+            return verbs[verb](payload)
 
     # --- what the server learns of the problem ------------------------------------------------
 
@@ -95,7 +95,6 @@ class Site:
             "dimension": problem.dimension,
             "dtype": str(problem.dtype),
             "proven": problem.proven,
-            "learns": type(problem).secants is not WithConstants.secants,
         }
 
     def _check(self, payload: Payload) -> Payload:
@@ -105,13 +104,6 @@ class Site:
     def _constants(self, payload: Payload) -> Payload:
         values, kind, _ = self.problem._constants_of_clients(payload["which"], self.threads)
         return {"values": values, "kind": kind}
-
-    def _secants(self, payload: Payload) -> Payload:
-        found, bent = self.problem.secants(), self.problem.negative_curvature()
-        return {
-            "constants": None if found is None else [c.clients for c in found],
-            "bent": None if bent is None else list(bent),
-        }
 
     # --- a round ------------------------------------------------------------------------------
 
@@ -124,7 +116,7 @@ class Site:
         if self.plan is None or self.plan[0] != plan:
             method = unpack(payload["method"], {})
             if not isinstance(method, Method):
-                raise ValueError(f"the server's method is none of pdmm's: {payload['method']!r}")
+                raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
             problem = self.problem
             source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
             self.kinds = Kinds.of(method, problem.dimension, problem.dtype)
@@ -161,7 +153,7 @@ class Site:
         tally = Tally()
         for part in tallies:
             tally.add(part)
-        self._after = type(held)(*joined(after))
+        self._after, shown = type(held)(*joined(after)), self.problem.shown
         return {
             "upload": joined(uploads),
             "draft": joined(drafts),
@@ -169,7 +161,7 @@ class Site:
             "value": self._sum(payload["weights"]).value(message.x)
             if payload["evaluate"]
             else None,
-            "steepest": steepest(self.problem) if payload["watch"] else 0.0,
+            "shown": None if shown is None else shown.arrays,
         }
 
     # --- values and gradients: weighted sums over its clients, no more -------------------------

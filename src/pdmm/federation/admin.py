@@ -134,7 +134,7 @@ class Admin:
     def progress(self, job: str) -> dict[str, Any] | None:
         """What the run reported last; None if it has not begun, or is over."""
         try:
-            reply = self._do(lambda session: session.do_app_command(job, PROGRESS, {}))
+            reply = self._do(lambda session: session.do_app_command(job, PROGRESS, {}), again=False)
         except (JobNotRunning, JobNotFound, NoReply, InternalError):
             # also while the job's process starts or ends, when nobody answers for it
             return None
@@ -200,8 +200,12 @@ class Admin:
         began = meta.get("last_schedule_time")
         return bool(began and server.start_time and began < server.start_time)
 
-    def _do(self, action: Callable[[Session], T]) -> T:
-        """Do something in a session that works, connecting again if need be."""
+    def _do(self, action: Callable[[Session], T], again: bool = True) -> T:
+        """Do something in a session that works, connecting again if need be.
+
+        A server that has just started, or has much to do, may also give no answer, or an odd one:
+        then it is asked again too, unless ``again`` says that this tells enough.
+        """
         end = time.monotonic() + self._patience
         while True:
             try:
@@ -212,6 +216,12 @@ class Admin:
                 self.close()
                 if time.monotonic() > end:
                     raise AdminError(f"the server cannot be reached: {error}") from error
+                time.sleep(PAUSE)
+            except (InternalError, NoReply) as error:
+                if not again:
+                    raise
+                if time.monotonic() > end:
+                    raise AdminError(f"the server gives no proper answer: {error}") from error
                 time.sleep(PAUSE)
             except (AuthenticationError, AuthorizationError) as error:
                 raise AdminError(f"the server refused: {error}") from error

@@ -101,9 +101,10 @@ class Site:
                     self._site = self._made()
                 return {"reply": wire.pack(self._site.answer(verb, wire.unpack(payload)))}
             except Exception as error:
-                # the server hears the message alone; where it happened stays in the site's log
                 self._logger.error(traceback.format_exc())
-                return {"error": f"{type(error).__name__}: {error}"}
+                # a message may quote the site's data, unless it is one that pdmm made for this
+                told = str(error) if isinstance(error, SiteError) else "see the log of the site"
+                return {"error": f"{type(error).__name__}: {told}"}
 
     @staticmethod
     def _made() -> Any:
@@ -112,7 +113,7 @@ class Site:
 
         path = Path(collab.workspace.get_site_config_dir()) / SETTINGS
         if not path.is_file():
-            raise ValueError(f"this site has no {SETTINGS}: prepare its kit with a problem first")
+            raise SiteError(f"this site has no {SETTINGS}: prepare its kit with a problem first")
         return ProblemSite(load(json.loads(path.read_text(encoding="utf-8"))["problem"]))
 
 

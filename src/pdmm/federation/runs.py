@@ -157,6 +157,10 @@ def complete(
             if not names:
                 raise RunError("no site is connected: start the sites first")
         job = _running(admin, asked["run"])
+        if job is not None and not asked.get("resume"):
+            raise RunError(f"the run {asked['run']} goes on already: follow it by resume")
+        if job is not None:
+            say("the run goes on still: its model will be fetched when it has come to its end")
         while True:
             again_asked = {**asked, "again": again > 0}
             job = job or admin.submit(again_asked, asked["run"], names)

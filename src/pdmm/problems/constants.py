@@ -80,16 +80,58 @@ def secant(x: Vector, g: Vector, y: Vector, h: Vector) -> tuple[float, float, fl
     return change / length, float(dg @ dx) / length / length, noise / length
 
 
-class Secants:
+class Shown:
+    """What gradients have shown of the L_i and mu_i of some clients; NaN where nothing."""
+
+    def __init__(self, steepest: Vector, least: Vector, bent: Vector) -> None:
+        self.steepest, self.least = steepest, least
+        self.bent = bent  # the least beyond doubt: below 0, the function is not convex
+
+    @classmethod
+    def nothing(cls, clients: int) -> "Shown":
+        """Of clients whose gradients have not been seen yet."""
+        return cls(*(np.full(clients, np.nan) for _ in range(3)))
+
+    @property
+    def arrays(self) -> list[Vector]:
+        """All of it, a number a client."""
+        return [self.steepest, self.least, self.bent]
+
+    def join(self, clients: slice, others: Sequence[Vector]) -> None:
+        """What has been shown elsewhere of some of the clients."""
+        for mine, theirs, worse in zip(
+            self.arrays, others, (np.fmax, np.fmin, np.fmin), strict=True
+        ):
+            mine[clients] = worse(mine[clients], theirs)
+
+    def constants(self, weights: Any) -> tuple[Constants, Constants] | None:
+        """L and mu as far as they have been shown; None if for no client."""
+        w = client_weights(weights, len(self.steepest))
+        if np.isnan(self.steepest).all():
+            return None
+        L, mu = self.steepest.copy(), np.minimum(self.least.clip(min=0), self.steepest)
+        return (
+            Constants(L, float(w @ L), "estimate", "estimate", 0.0),
+            Constants(mu, float(w @ mu), "estimate", "estimate", 0.0),
+        )
+
+    def not_convex(self) -> tuple[int, float] | None:
+        """The client that bends down most, and how far, beyond rounding (be it in float32)."""
+        down = self.bent < -1e-6 * self.steepest
+        if not down.any():
+            return None
+        i = int(np.where(down, self.bent, 0.0).argmin())
+        return i, float(self.bent[i])
+
+
+class Secants(Shown):
     """What the secants between a client's successive gradients say of its L_i and mu_i.
 
-    Clients without a secant have NaN. Different clients may be added by different threads.
+    Different clients may be added by different threads.
     """
 
     def __init__(self, clients: int) -> None:
-        self.steepest = np.full(clients, np.nan)
-        self.least = np.full(clients, np.nan)
-        self.bent = np.full(clients, np.nan)  # the same beyond doubt: below 0, it is not convex
+        super().__init__(*Shown.nothing(clients).arrays)
         self._last: list[tuple[Vector, Vector] | None] = [None] * clients
 
     def add(self, i: int, x: Floats, g: Vector) -> None:
@@ -110,7 +152,7 @@ class Secants:
         for i, last in enumerate(self._last):
             if last is not None:
                 points[:, i] = last
-        return [self.steepest, self.least, self.bent, *points]
+        return [*self.arrays, *points]
 
     def load(self, state: list[Vector]) -> None:
         """Take that over."""
@@ -118,33 +160,6 @@ class Secants:
         self._last = [
             None if np.isnan(x[i]).all() else (x[i], g[i]) for i in range(len(self._last))
         ]
-
-    @property
-    def convexity(self) -> Vector:
-        """mu_i as the secants have it, within 0 .. L_i."""
-        return np.asarray(np.minimum(self.least.clip(min=0), self.steepest))
-
-
-def of_parts(
-    parts: Sequence[tuple[int, Sequence[Vector] | None]], weights: Any
-) -> tuple[Constants, Constants] | None:
-    """L and mu that secants have shown, where clients are in several places.
-
-    Args:
-        parts: how many clients a place has, and their L and mu; None where nothing was shown.
-        weights: of all clients; ones if None.
-    """
-    if all(found is None for _, found in parts):
-        return None
-    L, mu = (
-        np.concatenate([np.full(n, np.nan) if found is None else found[k] for n, found in parts])
-        for k in range(2)
-    )
-    w = np.ones(len(L)) if weights is None else np.asarray(weights)
-    return (
-        Constants(L, float(w @ L), "estimate", "estimate", 0.0),
-        Constants(mu, float(w @ mu), "estimate", "estimate", 0.0),
-    )
 
 
 def estimate(
@@ -226,13 +241,33 @@ class WithConstants:
         """
         return self._constants("mu", weights)
 
-    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
-        """Estimates of L and mu from the gradients of the last run, if these were watched."""
+    @property
+    def shown(self) -> Shown | None:
+        """What the gradients of the last run have shown, if these were watched."""
         return None
 
+    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
+        """Estimates of L and mu from the gradients of the last run, None if there were none.
+
+        They come from each client's successive gradients: L_i is at least the largest
+        ‖dg‖/‖dx‖, and mu_i at most the least dg·dx/‖dx‖². NaN for a client that was not
+        asked for two gradients.
+
+        Args:
+            weights: w_i > 0, one a client; ones if not given.
+        """
+        shown = self.shown
+        return None if shown is None else shown.constants(weights)
+
     def negative_curvature(self) -> tuple[int, float] | None:
-        """A client that the last run showed not to be convex, and how far it bends down."""
-        return None
+        """A client that the last run showed not to be convex, and how far it bends down.
+
+        Returns:
+            The client and the most negative dg·dx/‖dx‖² between successive gradients of it,
+            or None if no client had one that is more than rounding, be it in float32.
+        """
+        shown = self.shown
+        return None if shown is None else shown.not_convex()
 
     def _constants(self, which: Which, weights: Any) -> Constants:
         w = client_weights(weights, self.clients)

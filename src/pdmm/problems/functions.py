@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError, client_weights, not_negative, positive, whole
+from pdmm.checks import ClientError, not_negative, positive, whole
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source
-from pdmm.problems.constants import Constants, Kind, Secants, Which
+from pdmm.problems.constants import Kind, Secants, Shown, Which
 from pdmm.threads import Threads
 
 Vector = npt.NDArray[np.float64]
@@ -131,39 +131,9 @@ class Functions(Problem):
         if not np.isfinite(self.gradient(i, x0)).all():
             raise ClientError(f"gradient[{i}] (client {i}) is not finite at the start x0")
 
-    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
-        """Estimates of L and mu from the gradients of the last run, None if there were none.
-
-        They come from each client's successive gradients: L_i is at least the largest
-        ‖dg‖/‖dx‖, and mu_i at most the least dg·dx/‖dx‖². NaN for a client that was not
-        asked for two gradients.
-
-        Args:
-            weights: w_i > 0, one a client; ones if not given.
-        """
-        w = client_weights(weights, self.clients)
-        seen = self._secants
-        if np.isnan(seen.steepest).all():
-            return None
-        L, mu = seen.steepest.copy(), seen.convexity
-        return (
-            Constants(L, float(w @ L), "estimate", "estimate", 0.0),
-            Constants(mu, float(w @ mu), "estimate", "estimate", 0.0),
-        )
-
-    def negative_curvature(self) -> tuple[int, float] | None:
-        """A client that the last run showed not to be convex, and how far it bends down.
-
-        Returns:
-            The client and the most negative dg·dx/‖dx‖² between successive gradients of it,
-            or None if no client had one that is more than rounding, be it in float32.
-        """
-        bent = self._secants.bent
-        down = bent < -1e-6 * self._secants.steepest
-        if not down.any():
-            return None
-        i = int(np.where(down, bent, 0.0).argmin())
-        return i, float(bent[i])
+    @property
+    def shown(self) -> Shown:
+        return self._secants
 
     def run_state(self) -> list[npt.NDArray[Any]]:
         return self._secants.state(self.dimension)

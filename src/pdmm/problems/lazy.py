@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from pdmm.checks import ClientError, whole
 from pdmm.problems.base import Block, Clients, Floats, Problem, Total
-from pdmm.problems.constants import Constants
+from pdmm.problems.constants import Which
+from pdmm.team import Team
 from pdmm.threads import Threads
 
 BLOCK = 64  # clients that are worked on together
@@ -111,15 +112,10 @@ class Lazy(Problem):
         return LazyBlock(self, chosen, cursor)
 
     def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> "LazyTotal":
-        return LazyTotal(self.evaluate)
+        return LazyTotal(self.evaluate, threads.team)
 
-    def smoothness(self, weights: Any = None) -> Constants:
-        """Not known: it would take all clients."""
-        self._unknown("smoothness L")
-
-    def strong_convexity(self, weights: Any = None) -> Constants:
-        """Not known: it would take all clients."""
-        self._unknown("strong convexity mu")
+    def _client_constants(self, which: Which, threads: Threads) -> NoReturn:
+        self._unknown("smoothness L" if which == "L" else "strong convexity mu")
 
     def _unknown(self, what: str) -> NoReturn:
         raise ValueError(
@@ -134,14 +130,15 @@ class LazyTotal(Total):
     accurate = False
     everyone = False
 
-    def __init__(self, evaluate: Callable[[Floats], float] | None) -> None:
-        self.evaluate, self.known = evaluate, evaluate is not None
+    def __init__(self, evaluate: Callable[[Floats], float] | None, team: Team) -> None:
+        self.evaluate, self.known, self.team = evaluate, evaluate is not None, team
         self.calls = 0
 
     def value(self, x: Floats) -> float:
-        if self.evaluate is None:
+        evaluate = self.evaluate
+        if evaluate is None:
             return float("nan")
-        return float(self.evaluate(x.copy()))
+        return self.team.first(lambda: float(evaluate(x.copy())))
 
     def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         raise ClientError("a Lazy problem has no gradient of all clients")

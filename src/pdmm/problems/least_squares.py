@@ -12,6 +12,7 @@ from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
 from pdmm.problems.least_squares_total import DenseTotal, QuadraticTotal, WideTotal
 from pdmm.problems.quadratic import Gram, QuadraticBlock, Quadratics, Rows, Spectral
+from pdmm.team import Team
 from pdmm.threads import Threads
 
 HELD_BYTES = 2**29  # a problem whose forms are larger than this holds one form at a time
@@ -110,7 +111,7 @@ class LeastSquares(Problem):
         self._spectrum: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
         self._lock = Lock()
         self._held: dict[type[Quadratics], Quadratics] = {}
-        self._totals: dict[tuple[bytes, int, int], QuadraticTotal] = {}
+        self._totals: dict[bool, tuple[Team, bytes, QuadraticTotal]] = {}  # alone, in a team
 
     @classmethod
     def random(
@@ -332,10 +333,13 @@ class LeastSquares(Problem):
 
     def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
         """F, of which everything is known: its minimum too, by a direct solve."""
-        key = (weights.tobytes(), threads.team.rank, threads.team.size)
-        if key not in self._totals:
-            self._totals = {key: self._sum(weights, threads)}
-        return self._totals[key]
+        team, key = threads.team, weights.tobytes()
+        kept = self._totals.get(team.size > 1)
+        known = kept is not None and kept[0] is team and kept[1] == key
+        # Members must agree on it: the others' clients may have new weights, or be new ones.
+        if team.sum(np.array([known], dtype=np.float64))[0] != team.size or kept is None:
+            kept = self._totals[team.size > 1] = (team, key, self._sum(weights, threads))
+        return kept[2]
 
     def _sum(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
         team = threads.team
