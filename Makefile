@@ -31,8 +31,9 @@ $(READY): pyproject.toml
 demo: setup
 	$(BIN)/pdmm demo --out out
 
+# Two at a time, whole files together: some wait for other processes, and those share what they start.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff format --check .

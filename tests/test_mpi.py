@@ -17,10 +17,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import mpi_cases as cases
 import pdmm
 from pdmm import checkpoint, files
+from pdmm.cli import app
+from pdmm.paper.jobs import Job, complete, run_least_squares
+from pdmm.paper.store import Store
 from pdmm.team import ElsewhereError
 from ranks import close, on_ranks
 
@@ -118,6 +122,33 @@ def test_every_rank_builds_only_its_clients() -> None:
         on_ranks(3, lambda mpi: mpi.range(2))
     with pytest.raises(ValueError, match="range of client numbers"):
         pdmm.LeastSquares.random(range(3, 3), 30, 4)
+
+
+def test_experiments_on_ranks_are_those_of_one_process(tmp_path: Path) -> None:
+    """What ``pdmm reproduce fig2 --engine mpi`` does, on a small problem."""
+    parameters = {
+        "experiment": "fig2",
+        "problem": {"clients": 6, "samples": 40, "features": 5, "seed": 0},
+        "method": "AGPDMM",
+        "settings": {"step_size": 1e-2, "local_steps": 3},
+        "rounds": 15,
+    }
+    job = Job(parameters, cost=1.0, run=run_least_squares)
+    one = complete([job], Store(tmp_path / "one"), lambda label, cost: None)[0][1]
+    shared = on_ranks(
+        3, lambda mpi: complete([job], Store(tmp_path / "many"), lambda label, cost: None, mpi)
+    )
+    for ((_, columns),) in shared:
+        assert close(one["objective"], columns["objective"])
+    assert len(list((tmp_path / "many").iterdir())) == 1
+    cli = CliRunner()
+    for arguments, says in (
+        (["fig3", "--engine", "mpi"], "--engine mpi is for fig1 and fig2, not fig3"),
+        (["fig2", "--engine", "gpu"], "engine must be local or mpi, got 'gpu'"),
+    ):
+        done = cli.invoke(app, ["reproduce", *arguments])
+        assert done.exit_code == 2
+        assert says in " ".join(done.output.replace("│", " ").split())
 
 
 # --- checkpoints ----------------------------------------------------------------------------

@@ -187,9 +187,10 @@ class Run:
         certificate = self.certificate
         if certificate is not None and np.isnan(self.target):  # there was none at the start
             self.target = (self.tolerance or 0.0) * certificate.size
-        self.proven = certificate is not None and bool(
-            certificate.size <= np.fmax(self.target, certificate.rounding)
-        )
+        else:
+            self.proven = certificate is not None and (
+                certificate.size <= max(self.target, certificate.rounding)
+            )
         if r % s.record_every == 0 or final or self.proven:
             self._record()
         if self.proven and certificate is not None:

@@ -279,21 +279,23 @@ def _check_alike(
             whole("threads", threads, at_least=1)
         asked = {f.name: getattr(settings, f.name) for f in fields(settings)}
         asked |= {"callback": callback is not None, "checkpoint": str(path), "every": every}
-        said = {}
-        for name, value in asked.items():
-            arrays: Arrays = {}
-            text = repr(pack(value, arrays, name))
-            said[name] = text + repr({key: array.tobytes() for key, array in arrays.items()})
-        return said
+        return {name: _text(name, value) for name, value in asked.items() if team.size > 1}
 
-    if team.size == 1:
-        told()
-        return
     others = team.each(told)
     for name in others[0]:
         for k, other in enumerate(others):
             if other[name] != others[0][name]:
                 raise ValueError(f"{name} is not the same on rank {k} as on rank 0")
+
+
+def _text(name: str, value: Any) -> str:
+    """An argument as text that is the same where it is; of code, what it is called."""
+    arrays: Arrays = {}
+    try:
+        text = repr(pack(value, arrays, name))
+    except ValueError:
+        return type(value).__name__
+    return text + repr({key: array.tobytes() for key, array in arrays.items()})
 
 
 def _check_callback(callback: Any) -> None:
