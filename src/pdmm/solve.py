@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pdmm.arguments import check, known_optimum
-from pdmm.checkpoint import Saver, read
+from pdmm.checkpoint import Saved, Saver, read
 from pdmm.checks import client_weights, one_of, positive, whole
 from pdmm.engines.mpi import MPI
 from pdmm.engines.shared import Shared
@@ -216,11 +216,7 @@ def resume(
     team = _team(engine)
     problem = problem if engine is None else Shared(problem, team)
     saved = read(path, problem, method, participation, local_steps, team)
-    settings = saved.settings
-    if rounds is not None:
-        settings = replace(settings, rounds=whole("rounds", rounds, at_least=1))
-        if settings.rounds < saved.done:
-            raise ValueError(f"rounds is {rounds}, but {saved.done} are done")
+    settings = team.agree(lambda: _with_rounds(saved, rounds))
     every = saved.every if every is None else every
     _check_alike(team, settings, callback, path, every, threads)
     saver = Saver(path, every, team)
@@ -231,6 +227,16 @@ def resume(
         if rounds is not None:
             saver.write(run)  # what was asked for now counts
         return _finish(run, callback, progress, saver)
+
+
+def _with_rounds(saved: Saved, rounds: int | None) -> Settings:
+    """The settings of a checkpoint, perhaps with another number of rounds."""
+    if rounds is None:
+        return saved.settings
+    settings = replace(saved.settings, rounds=whole("rounds", rounds, at_least=1))
+    if settings.rounds < saved.done:
+        raise ValueError(f"rounds is {rounds}, but {saved.done} are done")
+    return settings
 
 
 def _finish(

@@ -167,7 +167,12 @@ def complete(
             status = _follow(admin, job, names, wait, show)
             if status.state == "finished":
                 return _fetched(admin, job, out, again)
-            if status.final or status.state == "aborted":
+            if status.state == "aborted":
+                raise RunError(
+                    "an admin aborted the run; to go on from its checkpoint: pdmm federate resume "
+                    f"{asked['run']}"
+                )
+            if status.final:
                 raise RunError(status.detail)
             if again >= restarts:
                 raise RunError(
