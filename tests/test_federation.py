@@ -169,6 +169,12 @@ def test_a_site_that_returns_nan_is_named(federation: LocalFederation, folder: P
     assert f"all {fp.ROUNDS} rounds done" in done.output
     x = fp.optimum()
     assert np.abs(runs.read_model(out).x - x).max() <= 1e-10 * np.abs(x).max()
+    # It has come to its end now: its model is fetched, and nothing is run.
+    out.unlink()
+    done = cli.invoke(app, ["federate", "resume", name, *arguments])
+    assert done.exit_code == 0, done.output
+    assert out.exists()
+    assert "sites:" not in done.output
     shown = cli.invoke(app, ["federate", "status", "--kit", str(federation.kits.admin)])
     assert "ana, ben, cyd" in shown.output
     assert name[:20] in shown.output.replace("\n", "")
@@ -300,6 +306,10 @@ def test_kits_are_prepared_and_refused(tmp_path: Path) -> None:
         done = prepare("site", "--kit", str(site), "--problem", problem)
         assert done.exit_code == 1
         assert says in " ".join(done.output.split())
+    path = tmp_path / "data.py"
+    path.write_text("def problem():\n    return {'name': 'Smith'}\n")
+    done = prepare("site", "--kit", str(site), "--problem", f"{path}:problem")
+    assert "must return a pdmm problem, and returns a dict" in " ".join(done.output.split())
     done = prepare("site", "--kit", str(made.admin), "--problem", good)
     assert "is not the start-up kit of a site" in " ".join(done.output.split())
     assert (site / "local" / "pdmm.json").read_bytes() == files[site / "local" / "pdmm.json"]

@@ -65,6 +65,9 @@ def test_a_run_goes_on_and_is_not_begun_twice(tmp_path: Path) -> None:
     same, told = done({**asked(absent="wait"), "again": True}, tmp_path)
     assert (same.x == first.x).all()
     assert not told  # it had come to its end
+    with pytest.raises(ValueError, match="rounds is 7, but 20 are done"):
+        done(runs.resumption("one", rounds=7), tmp_path)
+    assert (done(runs.resumption("one"), tmp_path)[0].x == first.x).all()  # that is forgotten
     more, _ = done(runs.resumption("one", rounds=30), tmp_path)
     assert (more.x == whole.x).all()
     kept = json.loads((tmp_path / "kept" / server.SETTINGS).read_text())
@@ -72,6 +75,12 @@ def test_a_run_goes_on_and_is_not_begun_twice(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     with pytest.raises(ValueError, match="there is no run two at this server"):
         done(runs.resumption("two"), tmp_path / "two")
+
+
+def test_a_run_that_never_began_can_be_begun_again(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="weights are for"):
+        done(asked(weights={"dan": 1.0}), tmp_path)
+    assert done(asked(), tmp_path)[0].result["rounds"] == 20
 
 
 def test_two_jobs_do_not_work_on_one_run(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 Kit = Annotated[Path, typer.Option(help="A start-up kit, as `nvflare provision` makes it.")]
-NUMBER = "a number, or auto."
+NUMBER = "A number; auto, if left out."
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def _explained(console: Console) -> Iterator[None]:
 
     try:
         yield
-    except (AdminError, RunError, ValueError, OSError, RuntimeError) as error:
+    except (AdminError, RunError, ValueError, OSError, RuntimeError, ArithmeticError) as error:
         console.print(f"Error: {error}", style="red", markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
@@ -115,16 +115,26 @@ def site(
     problem: Annotated[
         str, typer.Option(help="module:function or file.py:function that returns the problem.")
     ],
+    attempt: Annotated[
+        bool, typer.Option("--try/--no-try", help="Make the problem once, to see that it can be.")
+    ] = True,
 ) -> None:
     """Prepare a site's start-up kit: its problem, and what jobs may ask for. Run it at the site."""
     console = Console()
     with _explained(console):
         from pdmm.federation.kits import CLASSES, prepare_site
+        from pdmm.federation.problem import load
 
+        say, made = _say(console), "not tried"
+        if attempt:
+            found = load(problem)()
+            if not isinstance(found, pdmm.Problem):
+                kind = type(found).__name__
+                raise ValueError(f"{problem} must return a pdmm problem, and returns a {kind}")
+            made = repr(found)
         prepare_site(kit, problem)
-        say = _say(console)
         say(f"{kit} is prepared.")
-        say(f"- its problem is {problem}; it is made when a run begins, and stays at the site")
+        say(f"- its problem is {problem}: {made}; it is made when a run begins, and stays here")
         say(f"- added to what a job may name there: {', '.join(CLASSES['site'])}")
         say("- jobs that bring code are refused")
         say(f"Start it with {kit}/startup/start.sh")
@@ -171,11 +181,16 @@ def submit(
     kit: Kit,
     out: Annotated[Path, typer.Option(help="A file for the model, safetensors.")],
     method: Annotated[
-        str, typer.Option(help="auto, agpdmm, gpdmm, pdmm, fedsplit, scaffold, fedavg, ...")
+        str,
+        typer.Option(
+            help="auto, agpdmm, gpdmm, pdmm, fedsplit, inexact-fedsplit, scaffold, fedavg or "
+            "gradient-descent."
+        ),
     ] = "agpdmm",
     rounds: Annotated[int, typer.Option(min=1, help="At most so many.")] = 400,
     tolerance: Annotated[
-        float | None, typer.Option(help="Stop when the certificate has fallen by this.")
+        float | None,
+        typer.Option(help="Stop when the proven bound is this part of the first; else go on."),
     ] = None,
     step_size: Annotated[str | None, typer.Option(help=NUMBER)] = None,
     local_steps: Annotated[int | None, typer.Option(min=1, help="Chosen, if left out.")] = None,
@@ -189,14 +204,20 @@ def submit(
     sites: Annotated[
         str | None, typer.Option(help="site,other; those that are connected, if left out.")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for a site's answer.")] = 60.0,
-    patience: Annotated[float, typer.Option(help="Seconds that a site may be silent.")] = 600.0,
+    timeout: Annotated[
+        float, typer.Option(help="After so many seconds a site counts as absent.")
+    ] = 60.0,
+    patience: Annotated[
+        float, typer.Option(help="After so many seconds of absence the job stops, to be resumed.")
+    ] = 600.0,
     absent: Annotated[
-        str, typer.Option(help="A site that does not answer: skip it, or wait for it.")
+        str, typer.Option(help="A site that is absent: skip it in a round, or wait for it.")
     ] = "skip",
     every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     restarts: Annotated[int, typer.Option(min=0, help="How often to take the run up again.")] = 5,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for server and sites.")] = 600.0,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for the server, and for all sites to begin.")
+    ] = 600.0,
     run: Annotated[str | None, typer.Option(help="The run's name; made up if left out.")] = None,
 ) -> None:
     """Run a method on a federation that exists, and fetch the model."""
@@ -271,18 +292,22 @@ def resume(
     name: Annotated[str, typer.Argument(help="The run's name.")],
     kit: Kit,
     out: Annotated[Path, typer.Option(help="A file for the model, safetensors.")],
-    rounds: Annotated[int | None, typer.Option(min=1, help="More rounds than before.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Another number of rounds, in all.")
+    ] = None,
     sites: Annotated[
-        str | None, typer.Option(help="site,other; those that are connected, if left out.")
+        str | None, typer.Option(help="site,other; those of the run, if left out.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds to wait for a site's answer; as before.")
+        float | None, typer.Option(help="As in submit; as before, if left out.")
     ] = None,
     patience: Annotated[
-        float | None, typer.Option(help="Seconds that a site may be silent; as before.")
+        float | None, typer.Option(help="As in submit; as before, if left out.")
     ] = None,
     restarts: Annotated[int, typer.Option(min=0, help="How often to take the run up again.")] = 5,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for server and sites.")] = 600.0,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for the server, and for all sites to begin.")
+    ] = 600.0,
 ) -> None:
     """Go on with a run from its checkpoint at the server, and fetch the model.
 

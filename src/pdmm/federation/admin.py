@@ -147,6 +147,11 @@ class Admin:
         now = time.time()
         return sorted(c.name for c in clients if now - (c.last_connect_time or now) < STALE)
 
+    def sites_of(self, job: str) -> list[str]:
+        """The sites that a job was made for."""
+        meta = self._do(lambda session: session.get_job_meta(job))
+        return sorted((meta.get("deploy_map") or {}).get("site", []))
+
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs that the server knows, as FLARE describes them."""
         found: list[dict[str, Any]] = self._do(lambda session: session.list_jobs())

@@ -113,7 +113,7 @@ def prepare_server(kit: Path) -> None:
             arguments = component.setdefault("args", {})
             arguments.setdefault("min_schedule_interval", 1.0)
             arguments.setdefault("max_schedule_interval", 10.0)
-            arguments.setdefault("max_schedule_count", 60)
+            arguments.setdefault("max_schedule_count", 1000)
     _write(kit / "local" / "resources.json", resources)
     _refuse_code(kit)
     _bound_reading(kit)

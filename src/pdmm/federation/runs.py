@@ -152,15 +152,21 @@ def complete(
     """
     names, again = list(sites) if sites is not None else None, 0
     with Admin(kit, patience=wait) as admin:
+        job, states = None, _jobs(admin, asked["run"])
+        running = [number for number, status in states.items() if not status.over]
+        done = [number for number, status in states.items() if status.state == "finished"]
+        if running and not asked.get("resume"):
+            raise RunError(f"the run {asked['run']} goes on already: follow it by resume")
+        if running:
+            job = running[0]
+            say("the run goes on still, as it was asked to: its model is fetched when it is done")
+        elif done and asked.get("resume") and not asked.get("more_rounds"):
+            return _fetched(admin, done[0], out, again)
         if names is None:
-            names = admin.sites()
+            names = next((s for s in map(admin.sites_of, states) if s), None) or admin.sites()
             if not names:
                 raise RunError("no site is connected: start the sites first")
-        job = _running(admin, asked["run"])
-        if job is not None and not asked.get("resume"):
-            raise RunError(f"the run {asked['run']} goes on already: follow it by resume")
-        if job is not None:
-            say("the run goes on still: its model will be fetched when it has come to its end")
+        say(f"sites: {', '.join(names)}")
         while True:
             again_asked = {**asked, "again": again > 0}
             job = job or admin.submit(again_asked, asked["run"], names)
@@ -169,26 +175,29 @@ def complete(
                 return _fetched(admin, job, out, again)
             if status.state == "aborted":
                 raise RunError(
-                    "an admin aborted the run; to go on from its checkpoint: pdmm federate resume "
-                    f"{asked['run']}"
+                    "an admin aborted the run; to go on from its checkpoint: "
+                    + _how_to_resume(asked)
                 )
             if status.final:
                 raise RunError(status.detail)
             if again >= restarts:
                 raise RunError(
                     f"the run was taken up {restarts} times and did not come to its end: "
-                    f"{status.detail}. When that is mended: pdmm federate resume {asked['run']}"
+                    f"{status.detail}. When that is mended: {_how_to_resume(asked)}"
                 )
             again, job = again + 1, None
             say(f"{status.detail}; taking the run up from its checkpoint ({again} of {restarts})")
 
 
-def _running(admin: Admin, run: str) -> str | None:
-    """The job that works on a run, or is about to."""
-    for job in admin.jobs():
-        if job.get("job_name") == run and not admin.status(str(job["job_id"])).over:
-            return str(job["job_id"])
-    return None
+def _jobs(admin: Admin, run: str) -> dict[str, Status]:
+    """The jobs that worked on a run, or do: the newest first."""
+    jobs = sorted(admin.jobs(), key=lambda job: str(job.get("submit_time")), reverse=True)
+    numbers = [str(job["job_id"]) for job in jobs if job.get("job_name") == run]
+    return {number: admin.status(number) for number in numbers}
+
+
+def _how_to_resume(asked: dict[str, Any]) -> str:
+    return f"pdmm federate resume {asked['run']} --kit ... --out ..."
 
 
 def resumption(
@@ -227,7 +236,10 @@ def _follow(
             missing = sorted(set(sites) - set(admin.sites()))
             admin.abort(job)
             who = f"{', '.join(missing)} not connected" if missing else status.detail
-            raise RunError(f"the run did not begin within {wait:.0f} seconds: {who}")
+            raise RunError(
+                f"the run did not begin within {wait:.0f} seconds: {who}. A run that had begun "
+                "before can be resumed"
+            )
         time.sleep(LOOK)
     return status
 

@@ -1,7 +1,6 @@
 """A run at the server of a federation: begun, or gone on with from its checkpoint."""
 
 import csv
-import fcntl
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -51,6 +50,8 @@ def run(
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Nobody else works on the run: not a job that FLARE has given up and that lives on."""
+    import fcntl  # which a researcher's Windows has not, and need not have
+
     with open(folder / "lock", "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,19 +62,20 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _begun(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What was asked for when the run began, with what is asked for now; kept for later."""
-    path, again = folder / SETTINGS, settings.get("again") or settings.get("resume")
-    if path.exists() and not again:
+    path, begun = folder / SETTINGS, (folder / CHECKPOINT).exists()
+    again = settings.get("again") or settings.get("resume")
+    if begun and not again:
         raise ValueError(
             f"there is a run {settings['run']} at this server already: go on with it by pdmm "
             "federate resume, or choose another name"
         )
     if settings.get("resume") and not path.exists():
         raise ValueError(f"there is no run {settings['run']} at this server to go on with")
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else settings
-    now = {name: value for name, value in settings.items() if value is not None}
-    asked = {**kept, **now, "again": False, "resume": False}
-    write_whole(path, json.dumps(asked).encode())
-    return asked
+    kept = json.loads(path.read_text(encoding="utf-8")) if again and path.exists() else {}
+    asked = {**kept, **{name: value for name, value in settings.items() if value is not None}}
+    once = ("again", "resume", "more_rounds")  # of this job alone
+    write_whole(path, json.dumps({k: v for k, v in asked.items() if k not in once}).encode())
+    return {**dict.fromkeys(settings), **asked}
 
 
 def _solved(
