@@ -26,13 +26,12 @@ class MPI:
         communicator: of mpi4py; all processes (COMM_WORLD) if not given.
 
     Example:
-        On one process, as ``python script.py`` without ``mpirun``:
+        ``mpirun -n 4 python script.py``, with a script that says::
 
-        >>> import pdmm
-        >>> mpi = pdmm.engines.MPI()                                # doctest: +SKIP
-        >>> mine = mpi.range(500)     # on rank 1 of 4: range(125, 250)   # doctest: +SKIP
-        >>> problem = pdmm.LeastSquares.random(mine, 5000, 500)     # doctest: +SKIP
-        >>> pdmm.solve(problem, pdmm.PDMM(rho=4500.0), 30, engine=mpi)   # doctest: +SKIP
+            mpi = pdmm.engines.MPI()
+            mine = mpi.range(500)  # on rank 1 of 4: range(125, 250)
+            problem = pdmm.LeastSquares.random(mine, 5000, 500)
+            result = pdmm.solve(problem, pdmm.PDMM(rho=4500.0), 30, engine=mpi)
     """
 
     def __init__(self, communicator: Any = None) -> None:

@@ -1,6 +1,6 @@
 """A problem of which each member of a team holds some of the clients."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,6 @@ from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total
 from pdmm.problems.constants import KINDS, Kind, Shown, Vector, Which
 from pdmm.team import Team
 from pdmm.threads import Threads
-
-T = TypeVar("T")
 
 
 class Shared(Problem):

@@ -100,18 +100,16 @@ class Admin:
         settings: dict[str, Any],
         name: str = "pdmm",
         sites: Sequence[str] | None = None,
-        min_clients: int | None = None,
     ) -> str:
         """Submit a run, and return the id of its job.
 
-        It takes the given sites, or those that are connected now; it begins as soon as
-        `min_clients` of them (all, if left out) are there.
+        It takes the given sites, or those that are connected now, and begins when all are there.
         """
         chosen = list(sites) if sites is not None else self.sites()
         if not chosen:
             raise AdminError("no site is connected: there is nobody to run the job")
         with tempfile.TemporaryDirectory(prefix="pdmm-job-") as folder:
-            job = write_job(Path(folder) / name, settings, name, chosen, min_clients)
+            job = write_job(Path(folder) / name, settings, name, chosen)
             submitted: str = self._do(lambda session: session.submit_job(str(job)))
             return submitted
 

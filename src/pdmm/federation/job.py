@@ -17,22 +17,18 @@ def write_job(
     settings: dict[str, Any],
     name: str,
     sites: Sequence[str],
-    min_clients: int | None = None,
 ) -> Path:
     """Write the folder of a job that runs with these settings at these sites."""
     run_name(settings)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name):
         raise ValueError(f"name={name!r}: must be up to 61 letters, digits, '_' and '-'")
-    needed = len(sites) if min_clients is None else min_clients
-    if not 1 <= needed <= len(sites):
-        raise ValueError(f"min_clients={min_clients}: must be from 1 to {len(sites)}, the sites")
     _write(
         folder / "meta.json",
         {
             "name": name,
             "resource_spec": {},
-            "min_clients": needed,
-            "mandatory_clients": list(sites) if needed == len(sites) else [],
+            "min_clients": len(sites),
+            "mandatory_clients": list(sites),
             "deploy_map": {"server": ["server"], "site": list(sites)},
         },
     )
