@@ -22,9 +22,9 @@ from scipy.optimize import minimize
 import pdmm
 from benchmarks.auto_problems import Known, cases
 from benchmarks.timing import heading
+from pdmm.common.threads import Threads
 from pdmm.methods.adaptive import Adaptive
 from pdmm.problems.base import Floats
-from pdmm.threads import Threads
 
 Array = npt.NDArray[np.float64]
 Make = Callable[[float], pdmm.Method]

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 import pdmm
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Floats, SumOfBlocks
 from pdmm.problems.softmax import SoftmaxBlock
-from pdmm.threads import Threads
 
 Array = npt.NDArray[np.float64]
 

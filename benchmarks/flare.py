@@ -13,10 +13,10 @@ from nvflare.collab import collab
 
 import pdmm
 from benchmarks.timing import heading
-from pdmm.federation import kits, runs
-from pdmm.federation.admin import Admin
-from pdmm.federation.job import write_job
-from pdmm.federation.processes import LocalFederation
+from pdmm.flare import kits, runs
+from pdmm.flare.admin import Admin
+from pdmm.flare.job import write_job
+from pdmm.flare.processes import LocalFederation
 
 LENGTHS = (1_000, 1_000_000)
 SITES = ["site-1", "site-2", "site-3"]
@@ -94,7 +94,7 @@ def _bare(admin: Admin, folder: Path) -> dict[str, float]:
         for file in (path / "config").glob("config_fed_*.json"):
             config = json.loads(
                 file.read_text().replace(
-                    f"pdmm.federation.collab.{whose}", f"benchmarks.flare.Bare{whose}"
+                    f"pdmm.flare.collab.{whose}", f"benchmarks.flare.Bare{whose}"
                 )
             )
             file.write_text(json.dumps({**config, "np_download_chunk_size": 0}))

@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 import pdmm
 from benchmarks.timing import Rounds, agree, heading, peak_gigabytes, read_once, side_by_side
-from pdmm.threads import Threads, available
+from pdmm.common.threads import Threads, available
 
 CLIENTS, SAMPLES, FEATURES, STEPS, ROUNDS, ETA = 500, 5000, 500, 20, 200, 1e-4
 

@@ -11,10 +11,10 @@ from scipy import sparse
 
 import pdmm
 from benchmarks.timing import agree, heading, seconds, side_by_side
+from pdmm.common.threads import Threads
 from pdmm.graphs.nodes import groups
 from pdmm.graphs.penalty import choose_rho
 from pdmm.graphs.run import Run, activations_of
-from pdmm.threads import Threads
 
 Vector = npt.NDArray[np.float64]
 SIZES = (1_000, 10_000, 100_000)

@@ -4,7 +4,7 @@ import numpy as np
 
 import pdmm
 from benchmarks.timing import Rounds, heading, side_by_side
-from pdmm.threads import Threads
+from pdmm.common.threads import Threads
 
 SHAPES = ((1000, 20, 10), (25, 5000, 500), (10, 300, 784))
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import pdmm
 from benchmarks.timing import Rounds, agree, heading, peak_gigabytes, read_once, side_by_side
-from pdmm.threads import Threads, available
+from pdmm.common.threads import Threads, available
 
 CLIENTS, SAMPLES, FEATURES, CLASSES, BATCH, STEPS, ETA = 10, 6000, 784, 10, 300, 10, 0.05
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import pdmm
-from pdmm.threads import Threads, available
+from pdmm.common.threads import Threads, available
 
 
 def seconds(function: Callable[[], object]) -> float:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import pdmm
 from benchmarks.timing import heading
-from pdmm.threads import available
+from pdmm.common.threads import available
 
 CLIENTS, KAPPA, STEPS, ROUNDS = 50, 50.0, 20, 2000
 PARTICIPATION = (1.0, 0.5, 0.2, 0.1)
@@ -140,7 +140,7 @@ def grid() -> dict[Cell, Curve]:
 
 def stalls() -> None:
     """Too few bits: what happens if nothing is done about it, and what the server does."""
-    from pdmm.quantise import Stall
+    from pdmm.links.stall import Stall
 
     heading("Too few bits: relative gap after 2000 rounds, bits as asked for, and with more taken")
     watch = Stall.add

@@ -7,7 +7,7 @@ from typing import Any
 
 import mpi_cases as cases
 import pdmm
-from pdmm.engines.site import Site
+from pdmm.engines.sites.site import Site
 
 Payload = dict[str, Any]
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import pdmm
 import twins
+from pdmm.common.threads import Threads
 from pdmm.engines.local import Local
 from pdmm.methods import Method
 from pdmm.methods import adaptive as rules
 from pdmm.methods.adaptive import Adaptive
-from pdmm.threads import Threads
 from twins import Matrix, Vector
 
 untyped: Any = pdmm  # for what a type checker would not let pass
@@ -175,7 +175,7 @@ def test_with_no_method_one_is_chosen() -> None:
 def test_where_eigenbases_are_too_large_gradient_steps_are_chosen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pdmm.theory.choice.LARGEST_RANK", 4)
+    monkeypatch.setattr("pdmm.run.choice.LARGEST_RANK", 4)
     result = pdmm.solve(clients().problem())
     assert isinstance(result.method, pdmm.AGPDMM)
     assert "AGPDMM" in result.choices[0]

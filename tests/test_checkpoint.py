@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 
 import pdmm
-from pdmm import checkpoint
-from pdmm import plain as plain_values
-from pdmm.run import Run
+from pdmm.common import packing as plain_values
+from pdmm.run import checkpoint
+from pdmm.run.loop import Run
 
 Make = Callable[[], pdmm.Problem]
 AG = pdmm.AGPDMM(step_size=0.02, local_steps=3)
@@ -531,7 +531,7 @@ from pathlib import Path
 
 import pdmm
 import safetensors.numpy
-import pdmm.files, pdmm.checkpoint
+import pdmm.common.whole_files, pdmm.run.checkpoint
 
 path, jobs = Path(sys.argv[1]), json.loads(sys.argv[2])
 problem = pdmm.LeastSquares.random(clients=6, samples=12, features=4, seed=0)
@@ -587,8 +587,9 @@ def child(where, count):
                     self.file.flush()
                     die()
                 return self.file.write(contents)
-        pdmm.checkpoint.open = lambda *a: Half(plain_open(*a)) if "a" in a[1] else plain_open(*a)
-        pdmm.files.open = lambda *a: Half(plain_open(*a))
+        checkpoint, whole_files = pdmm.run.checkpoint, pdmm.common.whole_files
+        checkpoint.open = lambda *a: Half(plain_open(*a)) if "a" in a[1] else plain_open(*a)
+        whole_files.open = lambda *a: Half(plain_open(*a))
     if path.exists():
         pdmm.resume(path, problem, callback=callback, threads=1)
     else:

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdmm
+from pdmm.common.threads import Threads
 from pdmm.problems import eigenvalues
 from pdmm.problems.base import Problem
 from pdmm.problems.constants import Secants, secant
 from pdmm.problems.quadratic import Gram, Spectral
-from pdmm.threads import Threads
 
 Array = npt.NDArray[Any]
 EPS = float(np.finfo(np.float64).eps)
@@ -321,9 +321,9 @@ def test_constants_can_be_read() -> None:
 def test_constants_do_not_depend_on_the_number_of_threads(
     problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pdmm.threads.available", lambda: 1)
+    monkeypatch.setattr("pdmm.common.threads.available", lambda: 1)
     one = [float(problem.smoothness()), float(problem.strong_convexity())]
-    monkeypatch.setattr("pdmm.threads.available", lambda: 3)
+    monkeypatch.setattr("pdmm.common.threads.available", lambda: 3)
     problem.__dict__.pop("_known_constants")
     problem.__dict__.get("_totals", {}).clear()
     assert [float(problem.smoothness()), float(problem.strong_convexity())] == one

@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 
 import federation_problem as fp
 import pdmm
-from pdmm.cli import app
-from pdmm.federation import job as jobs
-from pdmm.federation import kits, runs
-from pdmm.federation.admin import Admin, AdminError
-from pdmm.federation.processes import MARK, LocalFederation
+from pdmm.cli.main import app
+from pdmm.flare import job as jobs
+from pdmm.flare import kits, runs
+from pdmm.flare.admin import Admin, AdminError
+from pdmm.flare.processes import MARK, LocalFederation
 
 SITES = ["ana", "ben", "cyd"]
 cli = CliRunner()
@@ -223,7 +223,7 @@ def test_a_job_outside_the_list_is_refused(
     def another_class(*arguments: Any) -> Path:
         job = write(*arguments)
         path = job / "site" / "config" / "config_fed_client.json"
-        text = path.read_text().replace("pdmm.federation.collab.Site", "pdmm.engines.site.Site")
+        text = path.read_text().replace("pdmm.flare.collab.Site", "pdmm.engines.sites.site.Site")
         path.write_text(text)
         return job
 
@@ -235,7 +235,7 @@ def test_a_job_outside_the_list_is_refused(
 
     with federation.admin() as admin:
         for change, says in ((with_code, "BYOC not permitted"), (another_class, "")):
-            monkeypatch.setattr("pdmm.federation.admin.write_job", change)
+            monkeypatch.setattr("pdmm.flare.admin.write_job", change)
             job = admin.submit(asked(), "refused", SITES)
             while not (status := admin.status(job)).over:
                 time.sleep(0.2)
@@ -303,7 +303,7 @@ def test_kits_are_prepared_and_refused(tmp_path: Path) -> None:
     assert prepare("site", "--kit", str(site), "--problem", good).exit_code == 0
     assert files == {path: path.read_bytes() for path in (site / "local").iterdir()}
     resources = json.loads((site / "local" / "resources.json").read_text())
-    assert "pdmm.federation.collab.Site" in resources["class_allow_list"]
+    assert "pdmm.flare.collab.Site" in resources["class_allow_list"]
     assert not any(name in ("pdmm.", "") for name in resources["class_allow_list"])
     assert prepare("server", "--kit", str(made.server)).exit_code == 0
     for problem, says in (

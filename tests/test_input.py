@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import pdmm
-from pdmm.problems.exact import minimise
+from pdmm.problems.minimise import minimise
 
 Array = npt.NDArray[Any]
 nan, inf = float("nan"), float("inf")

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 import pdmm
+from pdmm.engines.memories import Rows
 from pdmm.engines.partial import Partial
-from pdmm.engines.rows import Rows
 
 M, D = 12, 4
 AG = pdmm.AGPDMM(step_size=0.02, local_steps=4, rho=6.0)

@@ -21,11 +21,12 @@ from typer.testing import CliRunner
 
 import mpi_cases as cases
 import pdmm
-from pdmm import checkpoint, files
-from pdmm.cli import app
+from pdmm.cli.main import app
+from pdmm.common import whole_files as files
+from pdmm.common.team import ElsewhereError
 from pdmm.paper.jobs import Job, complete, run_least_squares
 from pdmm.paper.store import Store
-from pdmm.team import ElsewhereError
+from pdmm.run import checkpoint
 from ranks import close, on_ranks
 
 EXACT_BY_ITERATION = {"auto softmax", "auto functions", "optimum"}  # to the solver's tolerance

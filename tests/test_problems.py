@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import pdmm
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, SumOfBlocks
-from pdmm.problems.exact import minimise
+from pdmm.problems.minimise import minimise
 from pdmm.problems.quadratic import Gram, Quadratics, Rows, Spectral
-from pdmm.threads import Threads
 
 Array = npt.NDArray[Any]
 Data = tuple[list[Array], list[Array]]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import mpi_cases as cases
 import pdmm
 from fake_sites import SHARES, FakeSites
-from pdmm.engines.federated import Federated
-from pdmm.engines.roster import SiteError, SiteLostError
+from pdmm.engines.sites.federated import Federated
+from pdmm.engines.sites.roster import SiteError, SiteLostError
 from ranks import close
 
 SAME = [
@@ -435,5 +435,5 @@ def test_what_a_site_raises_is_told_with_its_name() -> None:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for long between two questions."""
-    monkeypatch.setattr("pdmm.engines.roster.PAUSE", 0.005)
-    monkeypatch.setattr("pdmm.engines.remote.PAUSE", 0.005)
+    monkeypatch.setattr("pdmm.engines.sites.roster.PAUSE", 0.005)
+    monkeypatch.setattr("pdmm.engines.sites.remote.PAUSE", 0.005)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import pdmm
-from pdmm.threads import Threads
+from pdmm.common.threads import Threads
 
 Array = npt.NDArray[Any]
 ProblemOf = Callable[[], pdmm.Problem]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import pdmm
 import twins
+from pdmm.common.threads import Threads
 from pdmm.engines.local import Local
 from pdmm.methods import Method
 from pdmm.methods.scaffold import Upload
-from pdmm.threads import Threads
 from twins import Vector
 
 random_problems = settings(derandomize=True, deadline=None, max_examples=20)

@@ -16,9 +16,13 @@ import pdmm
 import twins
 import unreliable_twins as unreliable
 from pdmm.engines.partial import Partial
-from pdmm.links import Availability, Contact, Links, Losses, Participation
+from pdmm.links.availability import Availability
+from pdmm.links.links import Contact, Links
+from pdmm.links.losses import Losses
+from pdmm.links.participation import Participation
+from pdmm.links.quantise import codes, from_bytes, packed_bytes, rounded, to_bytes, values
+from pdmm.links.stall import Stall
 from pdmm.methods import Method
-from pdmm.quantise import Stall, codes, pack, packed_bytes, rounded, unpack, values
 from twins import Network, Vector
 
 
@@ -865,11 +869,11 @@ def test_packing_there_and_back(bits: int) -> None:
     for numbers in (1, 2, 3, 5, 7, 8, 9, 16, 31, 100):
         whole = rng.integers(-most, most, (4, numbers), endpoint=True).astype(np.int32)
         whole[0], whole[1] = most, -most
-        packed = pack(whole, bits)
+        packed = to_bytes(whole, bits)
         assert packed.dtype == np.uint8
         assert packed.shape == (4, packed_bytes(numbers, bits) - 4)
         assert packed.shape[1] == -(-numbers * bits // 8)
-        assert (unpack(packed, numbers, bits) == whole).all()
+        assert (from_bytes(packed, numbers, bits) == whole).all()
 
 
 @pytest.mark.parametrize("bits", range(2, 17))
@@ -891,7 +895,7 @@ def test_rounding_is_off_by_at_most_half_a_step(bits: int, dtype: type) -> None:
         whole, scales = codes(rows, bits)
         assert np.abs(whole).max() <= most
         assert scales.dtype == np.float32
-        again = values(unpack(pack(whole, bits), 13, bits), scales, dtype)
+        again = values(from_bytes(to_bytes(whole, bits), 13, bits), scales, dtype)
         assert (again == found).all()
         close(
             [row.astype(np.float64) / scale for row in found],
@@ -1353,8 +1357,8 @@ def test_a_lost_upload_that_is_not_finite_harms_nobody() -> None:
         arrives = everyone != 2
         return Contact(everyone, np.ones(c.m, bool), arrives, arrives & told)
 
+    from pdmm.common.threads import Threads
     from pdmm.engines.partial import Partial
-    from pdmm.threads import Threads
 
     method = pdmm.AGPDMM(1 / c.L, 3, c.rho)
     x0 = np.zeros(c.problem.dimension)

@@ -114,7 +114,7 @@ def test_the_optimum_is_exact_whatever_happens(
 
 
 def _minimiser(problem: pdmm.LeastSquares, weights: Any) -> Any:
-    from pdmm.threads import Threads
+    from pdmm.common.threads import Threads
 
     w = np.ones(problem.clients) if weights is None else weights
     with Threads(1) as one:

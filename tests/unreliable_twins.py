@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from pdmm.links import Contact
+from pdmm.links.links import Contact
 from twins import Network, Vector
 
 State = dict[str, Vector]

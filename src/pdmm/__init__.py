@@ -1,7 +1,7 @@
 """pdmm: federated optimisation with the primal-dual method of multipliers."""
 
 from pdmm import engines, theory
-from pdmm.checks import ClientError
+from pdmm.common.checks import ClientError
 from pdmm.graphs import Network, NetworkResult, solve_network
 from pdmm.links import Bursts, OnOff
 from pdmm.methods import (

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import not_negative
+from pdmm.common.checks import not_negative
+from pdmm.common.packing import keepable
 
 Vector = npt.NDArray[np.floating]
 
@@ -40,6 +41,7 @@ class Regulariser(ABC):
         """Refuse a problem of another dimension."""
 
 
+@keepable
 @dataclass(frozen=True)
 class L1(Regulariser):
     """c ‖x‖₁: drives entries of x to zero.
@@ -71,6 +73,7 @@ class L1(Regulariser):
         return float(parts.sum())
 
 
+@keepable
 @dataclass(frozen=True)
 class SquaredL2(Regulariser):
     """c/2 ‖x‖²: ridge.
@@ -102,6 +105,7 @@ class SquaredL2(Regulariser):
         return float(self.c / 2 * (d @ d) + (self.c * y - slope) @ d)
 
 
+@keepable
 @dataclass(frozen=True, eq=False)
 class Box(Regulariser):
     """Zero where lo <= x <= hi, infinite elsewhere: a constraint on every entry.

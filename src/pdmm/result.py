@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from pdmm.methods.base import Method
 from pdmm.problems.constants import Constants
-from pdmm.theory.certificate import Certificate
+from pdmm.run.certificate import Certificate
 
 
 class Traffic(NamedTuple):

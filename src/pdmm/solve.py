@@ -6,21 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pdmm.arguments import check, known_optimum
-from pdmm.checkpoint import Saved, Saver, read
-from pdmm.checks import client_weights, one_of, positive, whole
+from pdmm.common.checks import client_weights, one_of, positive, whole
+from pdmm.common.packing import Arrays, pack
+from pdmm.common.team import ALONE, Team
+from pdmm.common.threads import Threads
 from pdmm.engines.mpi import MPI
 from pdmm.engines.shared import Shared
+from pdmm.links.quantise import MOST_BITS
 from pdmm.methods.base import Method
-from pdmm.plain import Arrays, pack
 from pdmm.problems.base import Floats, Problem
-from pdmm.quantise import MOST_BITS
 from pdmm.regularisers import Regulariser
 from pdmm.report.progress import progress_bar
 from pdmm.result import Result
-from pdmm.run import Run, Settings
-from pdmm.team import ALONE, Team
-from pdmm.threads import Threads
+from pdmm.run.arguments import check, known_optimum
+from pdmm.run.checkpoint import Saved, Saver, read
+from pdmm.run.loop import Run, Settings
 
 AUTO_ROUNDS = 400  # where the method is chosen too, and so the tolerance
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from pdmm.files import write_whole
+from pdmm.common.whole_files import write_whole
 
 FILES = (
     "train-images-idx3-ubyte",

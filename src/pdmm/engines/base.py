@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
+from pdmm.engines.client_tables import Tables
 from pdmm.engines.outcome import Outcome, Owed
-from pdmm.engines.tables import Tables
 from pdmm.methods.base import Method
 
 

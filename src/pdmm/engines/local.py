@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.threads import Threads
+from pdmm.engines.client_tables import Memories
 from pdmm.engines.outcome import NOTHING, Added, Ledger, Outcome, Owed, Part, Sent, add, steepest
-from pdmm.engines.tables import Memories
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem
-from pdmm.threads import Threads
 
 
 class Local(Memories):

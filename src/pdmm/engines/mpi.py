@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pdmm.checks import whole
-from pdmm.team import ElsewhereError, Team, Vector
+from pdmm.common.checks import whole
+from pdmm.common.team import ElsewhereError, Team, Vector
 
 MISSING = "engine=MPI() needs mpi4py and an MPI library: pip install 'pdmm[mpi]'"
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.team import Team
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem, Tally
-from pdmm.team import Team
 
 Vector = npt.NDArray[np.float64]
 

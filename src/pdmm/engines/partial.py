@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.threads import Threads
+from pdmm.engines.client_tables import Table, Tables
+from pdmm.engines.memories import Rows
 from pdmm.engines.outcome import NOTHING, Added, Ledger, Outcome, Owed, Part, Sent, add, steepest
-from pdmm.engines.rows import Rows
-from pdmm.engines.tables import Table, Tables
-from pdmm.links import Contact, Indices
+from pdmm.links.checks import Indices
+from pdmm.links.links import Contact
+from pdmm.links.quantise import packed_bytes, rounded
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem
-from pdmm.quantise import packed_bytes, rounded
-from pdmm.threads import Threads
 
 _COUNTS = ("cursor", "sent", "applied", "heard_last")  # a number for every client
 NUMBER_BYTES = 8  # of a sequence number, which goes with every message

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError
+from pdmm.common.checks import ClientError
+from pdmm.common.team import Team
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total
 from pdmm.problems.constants import KINDS, Kind, Shown, Vector, Which
-from pdmm.team import Team
-from pdmm.threads import Threads
 
 
 class Shared(Problem):

@@ -1,1 +1,25 @@
-"""Sites that keep their data, brought together by NVIDIA FLARE."""
+"""Runs between organisations: what a researcher calls. NVIDIA FLARE carries the messages."""
+
+from pdmm.flare.runs import (
+    Model,
+    Overview,
+    RunError,
+    complete,
+    named_method,
+    overview,
+    read_model,
+    resumption,
+    settings,
+)
+
+__all__ = [
+    "Model",
+    "Overview",
+    "RunError",
+    "complete",
+    "named_method",
+    "overview",
+    "read_model",
+    "resumption",
+    "settings",
+]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from pdmm.checks import floats
+from pdmm.common.checks import floats
 from pdmm.graphs.edges import Consensus, Constrained, Edges, Incidence, Indices
 from pdmm.problems.base import Floats, Problem
 from pdmm.problems.elementary import Zero

@@ -14,15 +14,15 @@ import numpy.typing as npt
 from scipy import linalg
 from scipy.optimize import lsq_linear
 
-from pdmm.checks import ClientError
+from pdmm.common.checks import ClientError
+from pdmm.common.threads import Threads
 from pdmm.graphs.edges import Indices
 from pdmm.graphs.network import Network
 from pdmm.problems.base import Block, Floats, Problem
 from pdmm.problems.elementary import Absolute, Zero, shrink
-from pdmm.problems.exact import minimise_with
 from pdmm.problems.functions import Functions
+from pdmm.problems.minimise import minimise_with
 from pdmm.problems.quadratic import Diagonal, Gram, Quadratics, Spectral
-from pdmm.threads import Threads
 
 Rows = slice | Indices
 Vector = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from pdmm.checks import ClientError
+from pdmm.common.checks import ClientError
 from pdmm.graphs.edges import Constrained
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes import AbsoluteGroup, Group, QuadraticGroup, SmoothGroup

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pdmm.checks import ClientError
+from pdmm.common.checks import ClientError
 from pdmm.graphs.edges import Constrained
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes import GradientGroup, Group, SmoothGroup

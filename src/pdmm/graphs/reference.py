@@ -8,11 +8,11 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackError, eigsh, splu
 
-from pdmm.checks import ClientError
+from pdmm.common.checks import ClientError
 from pdmm.graphs.edges import Constrained, Indices
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes import AbsoluteGroup, Group, QuadraticGroup, SmoothGroup
-from pdmm.problems.exact import minimise_with
+from pdmm.problems.minimise import minimise_with
 
 Vector = npt.NDArray[np.float64]
 DENSE = 2000  # unknowns up to which a basis of what the constraints allow is computed

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError, number, one_of, positive, vector, whole
+from pdmm.common.checks import ClientError, number, one_of, positive, vector, whole
+from pdmm.common.threads import Threads
 from pdmm.graphs.network import Network, NodeVectors
 from pdmm.graphs.nodes import Group, SmoothGroup, groups, inexact, naming
 from pdmm.graphs.penalty import choose_rho
@@ -18,7 +19,6 @@ from pdmm.graphs.result import EdgeVectors, NetworkHistory, NetworkResult
 from pdmm.graphs.run import Run, activations_of
 from pdmm.problems.base import Block
 from pdmm.problems.functions import Functions
-from pdmm.threads import Threads
 
 TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
 Schedule = Literal["synchronous", "asynchronous"]

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.packing import keepable
 from pdmm.methods.base import Array, Method, Oracle, Prox
 from pdmm.methods.family import Family
 
@@ -117,6 +118,7 @@ class Draft(NamedTuple):
     slot: int
 
 
+@keepable
 @dataclass(frozen=True)
 class Adaptive(Method):
     """``inner`` with an adapting rho, with Anderson acceleration, or with both.

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 from pdmm.methods.base import Array, Auto, Nothing, Oracle
 from pdmm.methods.family import Acceleration, GradientFamily, Memory
+from pdmm.methods.registry import register
 
 
+@register("agpdmm")
 @dataclass(frozen=True)
 class AGPDMM(GradientFamily):
     """Accelerated gradient-based PDMM: K gradient steps a round, starting from x_s.

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
-from pdmm.checks import positive, whole
+from pdmm.common.checks import positive, whole
 
 Array: TypeAlias = Any  # NumPy, PyTorch or JAX: methods only add and scale
 Prox: TypeAlias = Callable[[Array, float], Array]  # prox(v, t): prox of t h / (total weight) at v

@@ -18,7 +18,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
 
-from pdmm.checks import number, positive
+from pdmm.common.checks import number, positive
 from pdmm.methods.base import (
     Array,
     Auto,

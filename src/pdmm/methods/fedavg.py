@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox
+from pdmm.methods.registry import register
 
 
 class Server(NamedTuple):
@@ -18,6 +19,7 @@ class Upload(NamedTuple):
     dx: Array
 
 
+@register("fedavg")
 @dataclass(frozen=True)
 class FedAvg(GradientSteps):
     """Federated averaging: K local gradient steps, then the mean of the results.

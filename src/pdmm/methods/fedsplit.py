@@ -3,11 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pdmm.checks import positive
+from pdmm.common.checks import positive
 from pdmm.methods.base import Auto, settled
 from pdmm.methods.family import Acceleration, ExactFamily
+from pdmm.methods.registry import register
 
 
+@register("fedsplit")
 @dataclass(frozen=True)
 class FedSplit(ExactFamily):
     """FedSplit: every client takes an exact proximal step of size gamma.

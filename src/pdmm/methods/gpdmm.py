@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from pdmm.checks import one_of
+from pdmm.common.checks import one_of
 from pdmm.methods.base import Array, Auto, Oracle
 from pdmm.methods.family import Acceleration, GradientFamily, Upload
+from pdmm.methods.registry import register
 
 
 class Memory(NamedTuple):
@@ -21,6 +22,7 @@ class Draft(NamedTuple):
     x: Array
 
 
+@register("gpdmm")
 @dataclass(frozen=True)
 class GPDMM(GradientFamily):
     """Gradient-based PDMM: K gradient steps a round, from the client's own last iterate.

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pdmm.checks import positive
+from pdmm.common.checks import positive
 from pdmm.methods.base import Array, Auto, Method, Nothing, Oracle, Prox, settled
+from pdmm.methods.registry import register
 
 
 class Server(NamedTuple):
@@ -19,6 +20,7 @@ class Upload(NamedTuple):
     gradient: Array
 
 
+@register("gradient-descent")
 @dataclass(frozen=True)
 class GradientDescent(Method):
     """Gradient descent: one gradient per client and round, one step at the server.

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from pdmm.checks import one_of, positive
+from pdmm.common.checks import one_of, positive
 from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, settled
 from pdmm.methods.family import Acceleration, Family, Memory
+from pdmm.methods.registry import register
 
 
+@register("inexact-fedsplit")
 @dataclass(frozen=True)
 class InexactFedSplit(GradientSteps, Family):
     """FedSplit with ``local_steps`` plain gradient steps in place of the proximal step.

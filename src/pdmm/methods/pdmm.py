@@ -3,11 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pdmm.checks import positive
+from pdmm.common.checks import positive
 from pdmm.methods.base import Auto, settled
 from pdmm.methods.family import Acceleration, ExactFamily
+from pdmm.methods.registry import register
 
 
+@register("pdmm")
 @dataclass(frozen=True)
 class PDMM(ExactFamily):
     """The primal-dual method of multipliers: every client minimises exactly.

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pdmm.checks import positive
+from pdmm.common.checks import positive
 from pdmm.methods.base import Array, Auto, GradientSteps, Oracle, Prox
+from pdmm.methods.registry import register
 
 
 class Server(NamedTuple):
@@ -39,6 +40,7 @@ class Draft(NamedTuple):
     c: Array
 
 
+@register("scaffold")
 @dataclass(frozen=True)
 class Scaffold(GradientSteps):
     """SCAFFOLD: local gradient steps, their drift corrected by control variates.

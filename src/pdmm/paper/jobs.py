@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import pdmm
+from pdmm.common.team import ALONE
+from pdmm.common.threads import available
 from pdmm.engines import MPI
 from pdmm.paper.store import Columns, Store
 from pdmm.paper.workers import side_by_side
-from pdmm.team import ALONE
-from pdmm.threads import available
 
 METHODS: dict[str, Callable[..., pdmm.Method]] = {
     "FedAvg": pdmm.FedAvg,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from pdmm.common.whole_files import write_whole
 from pdmm.data import DataError
 from pdmm.engines import MPI
-from pdmm.files import write_whole
 from pdmm.paper import (
     fig1,
     fig2,

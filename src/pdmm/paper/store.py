@@ -15,7 +15,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from pdmm.files import write_whole
+from pdmm.common.whole_files import write_whole
 
 VERSION = 1  # of what a run means: raise it when the same parameters give other numbers
 

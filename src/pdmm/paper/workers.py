@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-from pdmm.threads import available
+from pdmm.common.threads import available
 
 if TYPE_CHECKING:
     from pdmm.paper.jobs import Job

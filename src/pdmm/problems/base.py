@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.threads import Threads
 from pdmm.problems.constants import WithConstants
-from pdmm.problems.exact import minimise
-from pdmm.threads import Threads
+from pdmm.problems.minimise import minimise
 
 Floats: TypeAlias = npt.NDArray[np.floating]
 Clients: TypeAlias = slice | npt.NDArray[np.integer]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from pdmm.checks import ClientError, Floats, client_weights
+from pdmm.common.checks import ClientError, Floats, client_weights
+from pdmm.common.threads import Threads
 from pdmm.problems.eigenvalues import krylov
-from pdmm.threads import Threads
 
 Vector = npt.NDArray[np.float64]
 Kind: TypeAlias = Literal["exact", "bound", "estimate", "given"]

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from pdmm.checks import Floats, PerClient
-from pdmm.threads import Threads
+from pdmm.common.checks import Floats, PerClient
+from pdmm.common.threads import Threads
 
 Vector = npt.NDArray[np.float64]
 Product = Callable[[Vector], Vector | None]

@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from pdmm.checks import ClientError, floats, whole
+from pdmm.common.checks import ClientError, floats, whole
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import ends
 from pdmm.problems.least_squares_total import DenseTotal
 from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
-from pdmm.threads import Threads
 
 Vector = npt.NDArray[np.float64]
 

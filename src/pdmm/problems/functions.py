@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError, not_negative, positive, whole
+from pdmm.common.checks import ClientError, not_negative, positive, whole
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source
 from pdmm.problems.constants import Kind, Secants, Shown, Which
-from pdmm.threads import Threads
 
 Vector = npt.NDArray[np.float64]
 

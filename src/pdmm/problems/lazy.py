@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import ClientError, whole
+from pdmm.common.checks import ClientError, whole
+from pdmm.common.team import Team
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Total
 from pdmm.problems.constants import Which
-from pdmm.team import Team
-from pdmm.threads import Threads
 
 BLOCK = 64  # clients that are worked on together
 

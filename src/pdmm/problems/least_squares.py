@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import PerClient, not_negative, per_client, same_dtype, whole
+from pdmm.common.checks import PerClient, not_negative, per_client, same_dtype, whole
+from pdmm.common.team import Team
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, partition
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
 from pdmm.problems.least_squares_total import DenseTotal, QuadraticTotal, WideTotal
 from pdmm.problems.quadratic import Gram, QuadraticBlock, Quadratics, Rows, Spectral
-from pdmm.team import Team
-from pdmm.threads import Threads
 
 HELD_BYTES = 2**29  # a problem whose forms are larger than this holds one form at a time
 

@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from pdmm.checks import PerClient
+from pdmm.common.checks import PerClient
+from pdmm.common.team import ALONE, Team
 from pdmm.problems.base import Floats, Total
 from pdmm.problems.eigenvalues import proven_ends
-from pdmm.team import ALONE, Team
 
 Vector = npt.NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import PerClient
+from pdmm.common.checks import PerClient
 from pdmm.problems.base import Block, Clients, Floats, descend
 
 CACHE_BYTES = 4 * 2**20  # matrices that are used several times in a row

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 
-from pdmm.checks import not_negative, per_client, same_dtype, whole
+from pdmm.common.checks import not_negative, per_client, same_dtype, whole
+from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import curvature, curvature_of_rows
-from pdmm.threads import Threads
 
 Labels = npt.NDArray[np.integer]
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.checks import not_negative, positive, whole
+from pdmm.common.checks import not_negative, positive, whole
 from pdmm.theory.conditions import curvatures, step_below
-from pdmm.theory.exact import best_rho, pdmm_rate
+from pdmm.theory.exact_rate import best_rho, pdmm_rate
 
 Curve = npt.NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from pdmm.checks import not_negative, number, positive
+from pdmm.common.checks import not_negative, number, positive
 
 
 def curvatures(smoothness: Any, strong_convexity: Any) -> tuple[float, float]:

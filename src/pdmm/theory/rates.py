@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from pdmm.checks import positive
+from pdmm.common.checks import positive
 from pdmm.theory.conditions import curvatures, rounds_to, step_below
 
 NOTHING = 1e-12  # a decrease per round below this is no promise that anyone can wait for

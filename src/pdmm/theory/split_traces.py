@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pdmm.checks import whole
+from pdmm.common.checks import whole
 from pdmm.methods import PDMM, FedSplit, InexactFedSplit
 from pdmm.problems.base import Problem
 from pdmm.theory.bounds import Curve, fedsplit_bound
 from pdmm.theory.conditions import curvatures
-from pdmm.theory.exact import ExactRate, pdmm_rate
-from pdmm.theory.runs import Vector, Watched, known, square, watch
+from pdmm.theory.exact_rate import ExactRate, pdmm_rate
+from pdmm.theory.traced import Vector, Watched, known, square, watch
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pdmm.checks import whole
+from pdmm.common.checks import whole
 from pdmm.methods import GPDMM
 from pdmm.problems.base import Block, Problem
 from pdmm.theory.bounds import Curve, theorem2_bound
 from pdmm.theory.conditions import step_below
 from pdmm.theory.rates import Theorem1, gpdmm_rate
-from pdmm.theory.runs import Vector, Watched, known, square, watch
+from pdmm.theory.traced import Vector, Watched, known, square, watch
 
 
 @dataclass(frozen=True)

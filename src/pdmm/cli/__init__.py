@@ -1,0 +1,1 @@
+"""The command ``pdmm``: parse, call the API, show."""

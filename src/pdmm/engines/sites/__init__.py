@@ -1,0 +1,1 @@
+"""Clients at the sites of a federation, whatever carries the messages."""

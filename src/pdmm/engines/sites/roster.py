@@ -1,0 +1,146 @@
+"""The sites of a federation, and how long to wait for them."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from pdmm.common.checks import ClientError
+
+Payload = dict[str, Any]
+SUPERSEDED = "Superseded"  # what a site says to a question that waited behind a newer one
+PAUSE = 0.2  # seconds between two questions to a site that cannot be reached
+
+
+class SiteError(ValueError):
+    """A site failed, or answered what it must not: its name, and what was wrong."""
+
+
+class SiteClientError(SiteError, ClientError):
+    """A site's own function failed: a run treats it as a function of a client of its own."""
+
+
+class SiteLostError(RuntimeError):
+    """A site was silent for too long; the run can go on from its checkpoint."""
+
+
+class Sites(Protocol):
+    """What connects to the sites."""
+
+    names: list[str]
+
+    def ask(
+        self, verb: str, payloads: Mapping[str, Payload], timeout: float
+    ) -> tuple[dict[str, Payload], dict[str, str]]:
+        """Ask some sites at the same time: answers, and what went wrong, each by site.
+
+        An answer is one to this question. What a site itself raised begins with "raised".
+        """
+
+
+class Roster:
+    """Who is there, who is not, and since when.
+
+    Args:
+        sites: what connects to them.
+        timeout: seconds to wait for an answer before a site counts as absent.
+        patience: seconds that a site may be absent before the run stops.
+    """
+
+    def __init__(self, sites: Sites, timeout: float, patience: float) -> None:
+        self.sites, self.timeout, self.patience = sites, timeout, patience
+        self.names = sorted(sites.names)
+        self.absent: dict[str, float] = {}  # since when
+        self.why: dict[str, str] = {}
+        self._back: set[str] = set()
+        self._lock = threading.Lock()
+
+    def ask(self, verb: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+        """Ask some sites; those that do not answer in time are absent from then on."""
+        answers, failures = self.sites.ask(verb, payloads, self.timeout)
+        for name, why in failures.items():
+            if why.startswith("raised") and SUPERSEDED not in why:
+                own = why.startswith(f"raised {ClientError.__name__}")
+                raise (SiteClientError if own else SiteError)(f"site {name} {why}")
+            self._gone(name, why)
+        for name in answers:
+            self.absent.pop(name, None)
+        self.check()
+        return answers
+
+    def everyone(self, verb: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+        """Ask some sites until each has answered, or has been silent for too long."""
+        answers: dict[str, Payload] = {}
+        while missing := {name: p for name, p in payloads.items() if name not in answers}:
+            found = self.ask(verb, missing)
+            answers |= found
+            if not found:
+                time.sleep(PAUSE)
+        return answers
+
+    @contextmanager
+    def reading(self, name: str, verb: str) -> Iterator[None]:
+        """What cannot be read of a site's answer is that site's error."""
+        try:
+            yield
+        except SiteError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise SiteError(
+                f"site {name} gave an answer to {verb!r} that cannot be read "
+                f"({type(error).__name__}: {error})"
+            ) from error
+
+    def check(self, since_when: Mapping[str, float] | None = None) -> None:
+        """Stop the run for sites that have been silent for too long.
+
+        Args:
+            since_when: they have been, or have answered too late every time; of those that are
+                absent, if not given.
+        """
+        now = time.monotonic()
+        for name, since in (self.absent if since_when is None else since_when).items():
+            if now - since > self.patience:
+                why = self.why.get(name, "too late")
+                raise SiteLostError(
+                    f"site {name} has not answered for {now - since:.0f} seconds ({why}): when it "
+                    "is back, resume the run. If it only needs longer, give it a longer timeout"
+                )
+
+    @property
+    def present(self) -> list[str]:
+        """The sites to ask, with those that came back."""
+        with self._lock:
+            back, self._back = self._back, set()
+        for name in back:
+            self.absent.pop(name, None)
+        return [name for name in self.names if name not in self.absent]
+
+    def wait(self) -> list[str]:
+        """Nobody was there: the first sites to come back."""
+        while not (present := self.present):
+            self.check()
+            time.sleep(PAUSE)
+        return present
+
+    def _gone(self, name: str, why: str) -> None:
+        self.why[name] = why
+        if name in self.absent:
+            return
+        self.absent[name] = time.monotonic()
+        threading.Thread(target=self._call_back, args=(name,), daemon=True).start()
+
+    def _call_back(self, name: str) -> None:
+        """Ask an absent site whether it is there, while the run goes on without it."""
+        begun = time.monotonic()
+        while name in self.absent and time.monotonic() - begun < self.patience + self.timeout:
+            try:
+                answers, _ = self.sites.ask("hello", {name: {}}, self.timeout)
+            except Exception:  # the run is being ended: nobody waits for the answer
+                return
+            if answers:
+                with self._lock:
+                    self._back.add(name)
+                return
+            time.sleep(PAUSE)

@@ -1,0 +1,187 @@
+"""What a site of a federation does: it answers questions about its own clients, and keeps its data.
+
+A round's question carries all that the answer depends on, or the name of what the site should
+remember of the round before. So a site that was frozen, or that lost its memory, needs no
+more than to be asked again.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common.packing import unpack
+from pdmm.common.threads import Threads
+from pdmm.engines.outcome import blank_round
+from pdmm.engines.sites.roster import SiteError
+from pdmm.methods.base import Method
+from pdmm.problems.base import Problem, Source, SumOfClients, Tally
+
+Payload = dict[str, Any]
+
+
+class Kinds(NamedTuple):
+    """The NamedTuples of a method: what its messages, memories, uploads and drafts are."""
+
+    message: type[Any]
+    memory: type[Any]
+    upload: Any
+    """One of a client that answers 0 to everything, with one row."""
+    draft: Any
+    """The same."""
+
+    @classmethod
+    def of(cls, method: Method, dimension: int, dtype: np.dtype[Any]) -> "Kinds":
+        message, memory, upload, draft = blank_round(method, np.zeros(dimension), dtype)
+        return cls(type(message), type(memory), upload, draft)
+
+
+class Site:
+    """A site's own clients, and what it remembers of a run.
+
+    Args:
+        make_problem: returns the site's problem, from its own data.
+    """
+
+    def __init__(self, make_problem: Callable[[], Any]) -> None:
+        self.make_problem = make_problem
+        self._problem: Problem | None = None
+        self.plan: Any = None  # what was prepared for
+        self.memory: tuple[str, Any] = "", None  # its name, and what it is
+        self.draft: tuple[str, Any] = "", None  # what it becomes if the server took the upload
+        self.last: tuple[Any, Payload] = None, {}  # the last round's question, and the answer
+
+    @property
+    def problem(self) -> Problem:
+        """Made when it is first asked for."""
+        if self._problem is None:
+            made = self.make_problem()
+            if not isinstance(made, Problem):
+                raise SiteError(  # what it is may be the site's data: only its type is told
+                    "the site's function must return a pdmm problem, such as LeastSquares, got a "
+                    f"{type(made).__name__}"
+                )
+            if not made.knows_all:
+                raise SiteError(
+                    "the site's problem must know all of its clients, which a "
+                    f"{type(made).__name__} does not"
+                )
+            self._problem = made
+        return self._problem
+
+    def answer(self, verb: str, payload: Payload) -> Payload:
+        """The answer to one question."""
+        verbs: dict[str, Callable[[Payload], Payload]] = {
+            "hello": self._hello,
+            "check": self._check,
+            "constants": self._constants,
+            "prepare": self._prepare,
+            "round": self._round,
+            "value": self._value,
+            "gradient": self._gradient,
+        }
+        if verb not in verbs:
+            raise SiteError(f"this site's pdmm knows no {verb!r}: is the server's newer?")
+        with Threads(None if self.problem.parallel else 1) as self.threads:
+            return verbs[verb](payload)
+
+    # --- what the server learns of the problem ------------------------------------------------
+
+    def _hello(self, payload: Payload) -> Payload:
+        problem = self.problem
+        return {
+            "clients": problem.clients,
+            "dimension": problem.dimension,
+            "dtype": str(problem.dtype),
+            "proven": problem.proven,
+        }
+
+    def _check(self, payload: Payload) -> Payload:
+        self.problem.check(payload["x0"], payload["exact"])
+        return {}
+
+    def _constants(self, payload: Payload) -> Payload:
+        values, kind, _ = self.problem._constants_of_clients(payload["which"], self.threads)
+        return {"values": values, "kind": kind}
+
+    # --- a round ------------------------------------------------------------------------------
+
+    def _prepare(self, payload: Payload) -> Payload:
+        self._prepared(payload)
+        return {}
+
+    def _prepared(self, payload: Payload) -> tuple[Method, Source]:
+        plan = payload["method"], payload["rounds"]
+        if self.plan is None or self.plan[0] != plan:
+            method = unpack(payload["method"], {})
+            if not isinstance(method, Method):
+                raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
+            problem = self.problem
+            source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
+            self.kinds = Kinds.of(method, problem.dimension, problem.dtype)
+            self.plan = plan, method, source
+        return self.plan[1], self.plan[2]
+
+    def _round(self, payload: Payload) -> Payload:
+        method, source = self._prepared(payload)
+        if payload["memory"] is not None:
+            self.memory = payload["have"], self.kinds.memory(*payload["memory"])
+        elif payload["have"] == self.draft[0] and self.draft[1] is not None:
+            self.memory = self.draft
+        if payload["have"] != self.memory[0]:
+            return {"lacks": "memory"}
+        asked = payload["have"], payload["round"], payload["method"]
+        if self.last[0] != asked:  # the same question again has the same answer
+            self.last = asked, self._work(method, source, payload)
+        self.draft = payload["next"], self._after
+        return {**self.last[1], "next": payload["next"]}
+
+    def _work(self, method: Method, source: Source, payload: Payload) -> Payload:
+        message, cursor = self.kinds.message(*payload["message"]), payload["cursor"]
+        held = self.memory[1]
+
+        def work(block: slice) -> tuple[Any, Any, Any, Tally]:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                f = source.at(block, cursor[block])
+                mine = method.receive(message, type(held)(*(field[block] for field in held)))
+                upload, draft = method.client(message, mine, f, method.steps)
+                return upload, draft, method.accept(mine, draft, upload), f.tally
+
+        done = list(self.threads.map(work, self.problem.blocks()))
+        uploads, drafts, after, tallies = zip(*done, strict=True)
+        tally = Tally()
+        for part in tallies:
+            tally.add(part)
+        self._after, shown = type(held)(*joined(after)), self.problem.shown
+        return {
+            "upload": joined(uploads),
+            "draft": joined(drafts),
+            "tally": vars(tally),
+            "value": self._sum(payload["weights"]).value(message.x)
+            if payload["evaluate"]
+            else None,
+            "shown": None if shown is None else shown.arrays,
+        }
+
+    # --- values and gradients: weighted sums over its clients, no more -------------------------
+
+    def _sum(self, weights: npt.NDArray[np.float64]) -> SumOfClients:
+        problem = self.problem
+        source = self.plan[2] if self.plan else problem.prepare(1, 1, False, self.threads)
+        return problem.summed(source, weights, self.threads)
+
+    def _value(self, payload: Payload) -> Payload:
+        return {"value": self._sum(payload["weights"]).value(payload["x"])}
+
+    def _gradient(self, payload: Payload) -> Payload:
+        gradient, size = self._sum(payload["weights"]).gradient_and_size(payload["x"])
+        return {"gradient": gradient, "size": size}
+
+
+def joined(parts: Any) -> list[Any]:
+    """Arrays with a row a client, one below the other; numbers are the same in all parts."""
+    return [
+        np.concatenate(field) if isinstance(field[0], np.ndarray) else field[0]
+        for field in zip(*parts, strict=True)
+    ]

@@ -1,0 +1,133 @@
+"""The two classes that a job names: one runs at the server, one at each site.
+
+A job carries no code and no data, only these names and the settings of the run. What a site
+computes with is what the site itself has put into its start-up kit.
+"""
+
+import json
+import logging
+import re
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import collab
+from nvflare.collab.api.exceptions import RunAborted
+from nvflare.fuel.utils.log_utils import get_obj_logger
+
+from pdmm.engines.sites.roster import SiteError, SiteLostError
+from pdmm.flare import wire
+from pdmm.flare.connection import Sites
+from pdmm.flare.site_problem import load
+
+PROGRESS = "pdmm_progress"  # the app command by which an admin asks how far a run is
+SETTINGS = "pdmm.json"  # in the job: settings of the run; in a site's kit: its problem
+RESULT = "pdmm"  # the folder of a job's result, and of a server's kit, that is ours
+OUTCOME = "outcome.json"  # in a job's result: whether the run came to its end, or why it did not
+
+
+class Server:
+    """Runs at the server: calls `pdmm.federation.server.run` with the settings of the job."""
+
+    def __init__(self) -> None:
+        self._progress: dict[str, Any] = {}
+
+    @collab.main  # type: ignore[untyped-decorator]  # FLARE has no types
+    def main(self) -> None:
+        """The whole job, from FLARE's side."""
+        # here, not above: sites need none of it
+        from pdmm.flare.server_run import run
+
+        _quiet()
+        context, workspace = collab.fl_ctx, collab.workspace
+        job = context.get_job_id()
+        out = Path(workspace.get_result_root(job)) / RESULT
+        out.mkdir(parents=True, exist_ok=True)
+        outcome: dict[str, Any] = {"finished": False}
+        try:
+            path = Path(workspace.get_app_config_dir(job)) / SETTINGS
+            settings = json.loads(path.read_text(encoding="utf-8"))
+            folder = Path(workspace.get_root_dir()) / RESULT / run_name(settings)
+            folder.mkdir(parents=True, exist_ok=True)
+            context.get_engine().register_app_command(PROGRESS, self._reported)
+            proxies = {proxy.name: proxy for proxy in collab.context.clients}
+            sites = Sites(proxies, collab.context.abort_signal)
+            run(settings, sites, folder, out, self._report)
+            outcome["finished"] = True
+        except RunAborted:
+            outcome["failure"] = (
+                "FLARE ended the job: the process of a site was lost, or an admin aborted it"
+            )
+            raise
+        except Exception as error:
+            known = isinstance(error, SiteError | SiteLostError)
+            outcome["failure"] = str(error) if known else f"{type(error).__name__}: {error}"
+            # what was asked for or answered is wrong, and will be wrong again
+            outcome["final"] = isinstance(error, ValueError | TypeError | KeyError)
+            raise
+        finally:
+            (out / OUTCOME).write_text(json.dumps(outcome), encoding="utf-8")
+
+    def _report(self, progress: dict[str, Any]) -> None:
+        # replaced, never changed: the thread that answers an admin may be reading the old one
+        self._progress = dict(progress)
+
+    def _reported(self, topic: str, data: Any, context: Any) -> dict[str, Any]:
+        # text, for FLARE's own way of sending dictionaries knows no numbers of NumPy's
+        return {"progress": json.dumps(self._progress, default=float)}
+
+
+class Site:
+    """Runs at a site: answers the server's questions, one at a time, with the site's problem."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest = 0
+        self._site: Any = None
+        self._logger = get_obj_logger(self)
+        _quiet()
+
+    @collab.publish  # type: ignore[untyped-decorator]  # FLARE has no types
+    def answer(self, number: int, verb: str, payload: bytes) -> dict[str, Any]:
+        """The reply to a question, or `{"error": ...}` with what went wrong in words."""
+        # before the lock: a call that has waited behind a newer one is one nobody waits for
+        self._newest = max(self._newest, number)
+        with self._lock:
+            if number < self._newest:
+                return {"error": f"Superseded: call {number} came after call {self._newest}"}
+            try:
+                if self._site is None:
+                    self._site = self._made()
+                return {"reply": wire.pack(self._site.answer(verb, wire.unpack(payload)))}
+            except Exception as error:
+                self._logger.error(traceback.format_exc())
+                # a message may quote the site's data, unless it is one that pdmm made for this
+                told = str(error) if isinstance(error, SiteError) else "see the log of the site"
+                return {"error": f"{type(error).__name__}: {told}"}
+
+    @staticmethod
+    def _made() -> Any:
+        # here, not above: the server needs none of it
+        from pdmm.engines.sites.site import Site as ProblemSite
+
+        path = Path(collab.workspace.get_site_config_dir()) / SETTINGS
+        if not path.is_file():
+            raise SiteError(f"this site has no {SETTINGS}: prepare its kit with a problem first")
+        return ProblemSite(load(json.loads(path.read_text(encoding="utf-8"))["problem"]))
+
+
+def _quiet() -> None:
+    """FLARE would log several lines for every question and answer."""
+    logging.getLogger("nvflare.collab").setLevel(logging.WARNING)
+
+
+def run_name(settings: dict[str, Any]) -> str:
+    """The run's name, which is also the name of a folder at the server."""
+    name = settings.get("run")
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", name):
+        raise ValueError(
+            f"settings['run'] is {name!r}: must be up to 100 letters, digits, '_', '-' and '.', "
+            "and not begin with '.' or '-'"
+        )
+    return name

@@ -1,0 +1,131 @@
+"""The server's view of the sites: ask them at the same time, and learn who failed and why."""
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from nvflare.collab.api.exceptions import CollabCallError, RunAborted
+
+from pdmm.flare import wire
+
+GRACE = 1.0  # seconds beyond a timeout that FLARE is given to report it itself
+LOOK = 0.5  # seconds between two looks at whether the job is being aborted
+
+
+class Proxy(Protocol):
+    """What FLARE gives for calling one site."""
+
+    name: str
+
+    def __call__(self, *, timeout: float) -> Any: ...
+
+
+class Signal(Protocol):
+    """FLARE's mark that a job is being aborted."""
+
+    triggered: bool
+
+
+class Sites:
+    """The sites of a job.
+
+    `names` lists those that belong to the job. Calls are numbered, so that a site that was frozen
+    and then finds several of them waiting can leave out those that nobody waits for any more.
+    """
+
+    def __init__(self, proxies: Mapping[str, Proxy], abort: Signal) -> None:
+        self.names = sorted(proxies)
+        self._proxies = dict(proxies)
+        self._abort = abort
+        self._numbers = itertools.count(1)
+
+    def ask(
+        self, verb: str, payloads: Mapping[str, dict[str, Any]], timeout: float
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        """Call each named site with its own payload, all at the same time.
+
+        Returns the replies and the failures, in words, both by site; every site that was asked is
+        in one of them. It takes at most the timeout and about a second. Raises FLARE's RunAborted
+        if the job is aborted meanwhile: let it pass.
+        """
+        unknown = sorted(set(payloads) - set(self.names))
+        if unknown:
+            raise ValueError(f"payloads: {unknown} are not sites of this job, {self.names} are")
+        # packed here, not in the threads: what cannot be sent is an error of the caller
+        calls = [
+            _Call(self._proxies[name], next(self._numbers), verb, wire.pack(payload), timeout)
+            for name, payload in payloads.items()
+        ]
+        for call in calls:
+            call.start()
+        end = time.monotonic() + timeout + GRACE
+        replies: dict[str, dict[str, Any]] = {}
+        failures: dict[str, str] = {}
+        for call in calls:
+            while not call.done.wait(min(LOOK, max(0.0, end - time.monotonic()))):
+                if self._abort.triggered:
+                    raise RunAborted("the job was aborted while sites were asked")
+                if time.monotonic() >= end:
+                    break
+            # one look at the outcome: a thread that ends later changes nothing any more
+            outcome = call.outcome
+            if outcome is None:
+                failures[call.site] = _silent(timeout)
+            elif isinstance(outcome, str):
+                failures[call.site] = outcome
+            elif isinstance(outcome, RunAborted):
+                raise RunAborted(str(outcome)) from outcome
+            else:
+                replies[call.site] = outcome
+        # an abort closes the connections, which looks as if all sites had fallen silent
+        if self._abort.triggered:
+            raise RunAborted("the job was aborted while sites were asked")
+        return replies, failures
+
+
+class _Call(threading.Thread):
+    """One call of one site. A daemon: a call that hangs must not keep the job from ending."""
+
+    def __init__(
+        self, proxy: Proxy, number: int, verb: str, payload: bytes, timeout: float
+    ) -> None:
+        super().__init__(name=f"pdmm_ask_{proxy.name}", daemon=True)
+        self.site = proxy.name
+        self.done = threading.Event()
+        self.outcome: dict[str, Any] | str | RunAborted | None = None
+        self._proxy, self._timeout = proxy, timeout
+        self._arguments = {"number": number, "verb": verb, "payload": payload}
+
+    def run(self) -> None:
+        try:
+            self.outcome = self._called()
+        except RunAborted as abort:
+            self.outcome = abort
+        except CollabCallError as error:
+            self.outcome = self._in_words(error)
+        except Exception as error:
+            self.outcome = f"{type(error).__name__}: {error}"
+        finally:
+            self.done.set()
+
+    def _called(self) -> dict[str, Any] | str:
+        reply = self._proxy(timeout=self._timeout).answer(**self._arguments)
+        if not isinstance(reply, dict):
+            return f"sent a reply of the wrong form ({type(reply).__name__})"
+        if "error" in reply:
+            return f"raised {reply['error']}"
+        return wire.unpack(reply["reply"])
+
+    def _in_words(self, error: CollabCallError) -> str:
+        cause = str(error.cause)
+        if isinstance(error.cause, TimeoutError) or "timeout" in cause.lower():
+            return _silent(self._timeout)
+        if "unreachable" in cause.lower() or "comm_error" in cause.lower():
+            return f"gone: it cannot be reached ({cause})"
+        return cause
+
+
+def _silent(timeout: float) -> str:
+    return f"no answer within {timeout:g} seconds"

@@ -1,0 +1,80 @@
+"""A job as FLARE takes it: a folder of JSON that names classes of this package, and no code."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pdmm.flare.collab import SETTINGS, run_name
+
+SYNC = 30.0  # seconds that the sites' processes of a job are given to start and to report
+POLL = 0.5  # seconds between two looks of a site at whether its job has begun or ended
+
+
+def write_job(
+    folder: Path,
+    settings: dict[str, Any],
+    name: str,
+    sites: Sequence[str],
+) -> Path:
+    """Write the folder of a job that runs with these settings at these sites."""
+    run_name(settings)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name):
+        raise ValueError(f"name={name!r}: must be up to 61 letters, digits, '_' and '-'")
+    _write(
+        folder / "meta.json",
+        {
+            "name": name,
+            "resource_spec": {},
+            "min_clients": len(sites),
+            "mandatory_clients": list(sites),
+            "deploy_map": {"server": ["server"], "site": list(sites)},
+        },
+    )
+    config = folder / "server" / "config"
+    # a file of its own: FLARE would take some settings for components or for its variables
+    _write(config / SETTINGS, settings)
+    _write(
+        config / "config_fed_server.json",
+        {
+            "format_version": 2,
+            "server": {"task_request_interval": POLL},
+            "workflows": [
+                {
+                    "id": "controller",
+                    "path": "nvflare.collab.runtime.controller.CollabController",
+                    "args": {"server_obj_id": "_server", "sync_task_timeout": SYNC},
+                }
+            ],
+            "components": [
+                {"id": "_server", "path": "pdmm.flare.collab.Server", "args": {}},
+            ],
+        },
+    )
+    _write(
+        folder / "site" / "config" / "config_fed_client.json",
+        {
+            "format_version": 2,
+            "default_task_fetch_interval": POLL,
+            "executors": [
+                {
+                    "tasks": ["*"],
+                    "executor": {
+                        "id": "executor",
+                        "path": "nvflare.collab.runtime.executor.CollabExecutor",
+                        "args": {"client_obj_id": "_client"},
+                    },
+                }
+            ],
+            "components": [
+                {"id": "_client", "path": "pdmm.flare.collab.Site", "args": {}},
+            ],
+        },
+    )
+    return folder
+
+
+def _write(path: Path, contents: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(contents, indent=2), encoding="utf-8")

@@ -1,0 +1,241 @@
+"""A whole federation on this machine, each node a process of its own: for demonstrations and tests.
+
+Every process that it starts carries a mark in its environment, which the processes of jobs
+inherit. By this mark alone processes are found and ended, also those whose parent has died.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from pdmm.flare.admin import Admin
+from pdmm.flare.kits import ORGANISATION, Kits, prepare_server, prepare_site, provision
+
+MARK = "PDMM_FEDERATION_NODE"
+SERVER = "server"
+LOOK = 0.05  # seconds between two looks at a log
+GRACE = 1.0  # seconds between asking a process to end and ending it
+READY = {
+    "server": "Server started",
+    "client": "Successfully registered client",
+}
+HEARTBEAT = 2.0  # seconds between two signs of life of a site
+
+
+class LocalFederation:
+    """A server and sites on this machine, over mutually authenticated TLS on 127.0.0.1.
+
+    A context manager: on leaving it, every process is ended, and the folder is removed if none was
+    given. `problem` is `module:function` or `/folder/file.py:function`, one for all sites or one
+    for each.
+    """
+
+    def __init__(
+        self,
+        sites: Sequence[str],
+        problem: str | Mapping[str, str],
+        folder: Path | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self.sites = list(sites)
+        self.problems = {s: problem if isinstance(problem, str) else problem[s] for s in sites}
+        self.timeout = timeout
+        self._given = folder
+        self._mark = uuid.uuid4().hex
+        self._nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self.folder: Path
+        self.kits: Kits
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Make and prepare the kits, start all nodes, and wait until all sites are connected."""
+        self.folder = self._given or Path(tempfile.mkdtemp(prefix="pdmm-federation-"))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "tmp").mkdir(exist_ok=True)
+            self.kits = provision(self.folder / "kits", self.sites)
+            prepare_server(self.kits.server)
+            for site, problem in self.problems.items():
+                prepare_site(self.kits.sites[site], problem)
+            # the server first: a site that finds none waits a second before it tries again
+            self.start_server()
+            offsets = {site: self._launch(site) for site in self.sites}
+            for site, offset in offsets.items():
+                self._wait_until_ready(site, offset)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End every process of the federation, and remove its folder if it was temporary."""
+        _end(self._processes())
+        # again, for what a process started while it was being ended
+        _end(self._processes())
+        for node in self._nodes.values():
+            node.wait()
+        self._nodes.clear()
+        if self._given is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def admin(self, patience: float = 10.0) -> Admin:
+        """A session with the server, to be used as a context manager."""
+        return Admin(self.kits.admin, patience)
+
+    def start_server(self) -> None:
+        """Start the server, and wait until it listens."""
+        self._wait_until_ready(SERVER, self._launch(SERVER))
+
+    def start_site(self, name: str) -> None:
+        """Start a site, and wait until it is connected."""
+        self._wait_until_ready(name, self._launch(name))
+
+    def kill_server(self) -> None:
+        """Kill the server and its jobs, as if the machine lost power."""
+        self._kill(SERVER)
+
+    def kill_site(self, name: str) -> None:
+        """Kill a site and its jobs, as if the machine lost power."""
+        self._kill(name)
+
+    def job_process(self, name: str) -> int:
+        """The number of the process that runs the node's job (the newest, if there are several)."""
+        kind = "runner_process" if name == SERVER else "worker_process"
+        found = [p for p in self._processes(name) if any(kind in word for word in _command(p))]
+        if not found:
+            raise LookupError(f"{name} runs no job at the moment")
+        newest: int = max(found, key=lambda process: process.create_time()).pid
+        return newest
+
+    def freeze(self, name: str) -> None:
+        """Stop a node and its jobs where they are, as if the machine slept."""
+        _signal(self._processes(name), signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        """Let a frozen node go on."""
+        _signal(self._processes(name), signal.SIGCONT)
+
+    def log(self, name: str, lines: int = 20) -> str:
+        """The end of what a node has printed."""
+        path = self._kit(name) / "console.txt"
+        if not path.is_file():
+            return ""
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+    def _kit(self, name: str) -> Path:
+        if name != SERVER and name not in self.sites:
+            raise ValueError(f"name={name!r}: must be {SERVER!r} or one of {self.sites}")
+        return self.kits.server if name == SERVER else self.kits.sites[name]
+
+    def _launch(self, name: str) -> int:
+        """Start a node's process; returns where in its log the new process begins."""
+        kit = self._kit(name)
+        if name in self._nodes and self._nodes[name].poll() is None:
+            raise RuntimeError(f"{name} runs already")
+        (kit / "transfer").mkdir(exist_ok=True)
+        kind = "server" if name == SERVER else "client"
+        words = ["secure_train=true", f"org={ORGANISATION}", "config_folder=config"]
+        if kind == "client":
+            words += [f"uid={name}", f"heart_beat_interval={HEARTBEAT}"]
+        module = f"nvflare.private.fed.app.{kind}.{kind}_train"
+        command = [sys.executable, "-u", "-m", module, "-m", str(kit.resolve())]
+        environment = {
+            **os.environ,
+            MARK: f"{self._mark}/{name}",
+            "TMPDIR": str((self.folder / "tmp").resolve()),
+            # seconds that a finished job waits for the last word of a site that may be dead
+            "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "5",
+        }
+        with open(kit / "console.txt", "ab") as log:
+            offset = log.tell()
+            self._nodes[name] = subprocess.Popen(
+                [*command, "-s", f"fed_{kind}.json", "--set", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=kit,
+                env=environment,
+                # Ctrl-C at a terminal is for us: the nodes are ended in order, by stop
+                start_new_session=True,
+            )
+        return offset
+
+    def _wait_until_ready(self, name: str, offset: int) -> None:
+        words = READY["server" if name == SERVER else "client"].encode()
+        path = self._kit(name) / "console.txt"
+        end = time.monotonic() + self.timeout
+        while True:
+            with open(path, "rb") as log:
+                log.seek(offset)
+                if words in log.read():
+                    return
+            if self._nodes[name].poll() is not None:
+                raise RuntimeError(f"{name} ended as it started:\n{self.log(name)}")
+            if time.monotonic() > end:
+                raise TimeoutError(
+                    f"{name} was not ready within {self.timeout:g} seconds:\n{self.log(name)}"
+                )
+            time.sleep(LOOK)
+
+    def _kill(self, name: str) -> None:
+        self._kit(name)
+        _signal(self._processes(name), signal.SIGKILL)
+        # while dead and not yet waited for, its jobs would take it to be alive
+        if name in self._nodes:
+            self._nodes.pop(name).wait()
+        _signal(self._processes(name), signal.SIGKILL)
+
+    def _processes(self, name: str | None = None) -> list[psutil.Process]:
+        """The living processes of a node and of its jobs, or of all nodes."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                mark = process.environ().get(MARK, "")
+                dead = process.status() == psutil.STATUS_ZOMBIE
+            except (psutil.Error, OSError):
+                continue  # another user's, or gone meanwhile
+            federation, _, node = mark.partition("/")
+            if federation == self._mark and name in (None, node) and not dead:
+                found.append(process)
+        return found
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        words: list[str] = process.cmdline()
+    except psutil.Error:
+        return []
+    return words
+
+
+def _signal(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.NoSuchProcess:
+            continue
+
+
+def _end(processes: Sequence[psutil.Process]) -> None:
+    """Ask processes to end, and end those that have not after a moment."""
+    _signal(processes, signal.SIGTERM)
+    # one that is frozen hears nothing until it goes on
+    _signal(processes, signal.SIGCONT)
+    _, left = psutil.wait_procs(processes, timeout=GRACE)
+    _signal(left, signal.SIGKILL)
+    psutil.wait_procs(left, timeout=GRACE)

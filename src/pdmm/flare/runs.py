@@ -1,0 +1,287 @@
+"""Runs of a federation, as the researcher sees them: submitted, followed, taken up again."""
+
+import json
+import re
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import safe_open
+
+import pdmm
+from pdmm.common.checks import not_negative, one_of, positive, whole
+from pdmm.common.packing import pack
+from pdmm.common.whole_files import write_whole
+from pdmm.flare.admin import Admin, Status
+from pdmm.flare.server_run import HISTORY, MODEL
+from pdmm.methods.registry import METHODS
+
+LOOK = 0.3  # seconds between two looks at a run
+AUTO = "auto"  # the method that is chosen too
+NAMES = (AUTO, *METHODS)
+
+
+class RunError(Exception):
+    """A run did not come to its end; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a run of a federation found."""
+
+    x: npt.NDArray[Any]
+    """The model."""
+    result: dict[str, Any]
+    """What the server says of it: reason, rounds, objective, certificate, method, sites."""
+    restarts: int = 0
+    """How often the run had to be taken up again."""
+
+
+def named_method(name: str, **parameters: Any) -> pdmm.Method | None:
+    """A method by its name on the command line; parameters that are None are left out."""
+    given = {key: value for key, value in parameters.items() if value is not None}
+    if name == AUTO:
+        if given:
+            raise ValueError(f"method auto takes no {', '.join(given)}: it chooses them")
+        return None
+    if name not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(NAMES)}, got {name!r}")
+    kind = METHODS[name]
+    known = set(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    if odd := sorted(set(given) - known):
+        raise ValueError(f"{name} has no {', '.join(odd)}, only {', '.join(sorted(known))}")
+    if "rho" in known:
+        given.setdefault("rho", "auto")
+    return kind(**given)
+
+
+def settings(
+    method: pdmm.Method | None,
+    *,
+    rounds: int | None = None,
+    tolerance: float | None = None,
+    check_every: int = 5,
+    record_every: int = 1,
+    weights: Mapping[str, float] | None = None,
+    regulariser: pdmm.Regulariser | None = None,
+    optimum: float | None = None,
+    timeout: float = 60.0,
+    patience: float = 600.0,
+    absent: str = "skip",
+    every: int = 10,
+    run: str | None = None,
+) -> dict[str, Any]:
+    """What a job is told, checked before it travels. See ``pdmm federate submit --help``."""
+    packed = pack(method, {}, "method")
+    if isinstance(packed, dict) and "code" in packed:
+        raise ValueError(
+            f"method is a {packed['code']} of your own: a job carries no code, so it must be one "
+            f"of {', '.join(NAMES)}"
+        )
+    held = pack(regulariser, {}, "regulariser")
+    if isinstance(held, dict) and "code" in held:
+        raise ValueError("regulariser must be one of pdmm's: a job carries no code")
+    one_of("absent", absent, ("skip", "wait"))
+    return {
+        "run": new_name() if run is None else checked_name(run),
+        "method": packed,
+        "rounds": None if rounds is None else whole("rounds", rounds, at_least=1),
+        "tolerance": None if tolerance is None else positive("tolerance", tolerance),
+        "check_every": whole("check_every", check_every, at_least=1),
+        "record_every": whole("record_every", record_every, at_least=1),
+        "weights": None
+        if weights is None
+        else {name: positive(f"weight of {name}", w) for name, w in weights.items()},
+        "regulariser": held,
+        "optimum": optimum,
+        "timeout": positive("timeout", timeout),
+        "patience": not_negative("patience", patience),
+        "absent": absent,
+        "every": whole("every", every, at_least=1),
+    }
+
+
+def new_name() -> str:
+    """A name for a run that no other has: when it began, and chance."""
+    return time.strftime("run-%Y%m%d-%H%M%S-") + uuid.uuid4().hex[:6]
+
+
+def checked_name(name: str) -> str:
+    """A name that can be a run's."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}", name):
+        raise ValueError(f"run must be up to 61 letters, digits, '_' and '-', got {name!r}")
+    return name
+
+
+def complete(
+    kit: Path,
+    asked: dict[str, Any],
+    out: Path | None = None,
+    *,
+    sites: Sequence[str] | None = None,
+    restarts: int = 5,
+    wait: float = 600.0,
+    show: Callable[[dict[str, Any]], object] = lambda progress: None,
+    say: Callable[[str], object] = lambda text: None,
+) -> Model:
+    """Have a federation do a run, and take it up again from its checkpoint where it must be.
+
+    Args:
+        kit: an admin's start-up kit.
+        asked: what :func:`settings` gave.
+        out: a file for the model (safetensors); the history goes beside it.
+        sites: those that take part; those that are connected now, if not given.
+        restarts: how often to take the run up again, at most.
+        wait: seconds to wait for the server and for all sites, at most.
+        show: takes the progress, whenever there is news.
+        say: takes what happened besides, in words.
+    """
+    names, again = list(sites) if sites is not None else None, 0
+    with Admin(kit, patience=wait) as admin:
+        job, states = None, _jobs(admin, asked["run"])
+        running = [number for number, status in states.items() if not status.over]
+        done = [number for number, status in states.items() if status.state == "finished"]
+        if running and not asked.get("resume"):
+            raise RunError(f"the run {asked['run']} goes on already: follow it by resume")
+        if running:
+            job = running[0]
+            say("the run goes on still, as it was asked to: its model is fetched when it is done")
+        elif done and asked.get("resume") and not asked.get("more_rounds"):
+            return _fetched(admin, done[0], out, again)
+        if names is None:
+            names = next((s for s in map(admin.sites_of, states) if s), None) or admin.sites()
+            if not names:
+                raise RunError("no site is connected: start the sites first")
+        say(f"sites: {', '.join(names)}")
+        while True:
+            again_asked = {**asked, "again": again > 0}
+            job = job or admin.submit(again_asked, asked["run"], names)
+            status = _follow(admin, job, names, wait, show)
+            if status.state == "finished":
+                return _fetched(admin, job, out, again)
+            if status.state == "aborted":
+                raise RunError(
+                    "an admin aborted the run; to go on from its checkpoint: "
+                    + _how_to_resume(asked)
+                )
+            if status.final:
+                raise RunError(status.detail)
+            if again >= restarts:
+                raise RunError(
+                    f"the run was taken up {restarts} times and did not come to its end: "
+                    f"{status.detail}. When that is mended: {_how_to_resume(asked)}"
+                )
+            again, job = again + 1, None
+            say(f"{status.detail}; taking the run up from its checkpoint ({again} of {restarts})")
+
+
+def _jobs(admin: Admin, run: str) -> dict[str, Status]:
+    """The jobs that worked on a run, or do: the newest first."""
+    jobs = sorted(admin.jobs(), key=lambda job: str(job.get("submit_time")), reverse=True)
+    numbers = [str(job["job_id"]) for job in jobs if job.get("job_name") == run]
+    return {number: admin.status(number) for number in numbers}
+
+
+def _how_to_resume(asked: dict[str, Any]) -> str:
+    return f"pdmm federate resume {asked['run']} --kit ... --out ..."
+
+
+def resumption(
+    run: str,
+    *,
+    rounds: int | None = None,
+    timeout: float | None = None,
+    patience: float | None = None,
+) -> dict[str, Any]:
+    """What a job is told that goes on with a run; what is None stays as it was."""
+    return {
+        "run": checked_name(run),
+        "resume": True,
+        "more_rounds": None if rounds is None else whole("rounds", rounds, at_least=1),
+        "timeout": None if timeout is None else positive("timeout", timeout),
+        "patience": None if patience is None else not_negative("patience", patience),
+    }
+
+
+def _follow(
+    admin: Admin,
+    job: str,
+    sites: Sequence[str],
+    wait: float,
+    show: Callable[[dict[str, Any]], object],
+) -> Status:
+    """Watch a job until it is over."""
+    begun, seen = time.monotonic(), None
+    while not (status := admin.status(job)).over:
+        if status.state == "running":
+            progress = admin.progress(job)
+            if progress is not None and progress != seen:
+                seen = progress
+                show(progress)
+        elif time.monotonic() - begun > wait:
+            missing = sorted(set(sites) - set(admin.sites()))
+            admin.abort(job)
+            who = f"{', '.join(missing)} not connected" if missing else status.detail
+            raise RunError(
+                f"the run did not begin within {wait:.0f} seconds: {who}. A run that had begun "
+                "before can be resumed"
+            )
+        time.sleep(LOOK)
+    return status
+
+
+def _fetched(admin: Admin, job: str, out: Path | None, again: int) -> Model:
+    with tempfile.TemporaryDirectory(prefix="pdmm-model-") as folder:
+        admin.result(job, Path(folder))
+        model = Path(folder) / MODEL
+        if not model.is_file():
+            raise RunError(f"job {job} has ended, but there is no model in its result")
+        if out is not None:
+            write_whole(history_path(out), (Path(folder) / HISTORY).read_bytes())
+            write_whole(out, model.read_bytes())
+        return read_model(model, again)
+
+
+def history_path(out: Path) -> Path:
+    """Where the history of a model goes."""
+    return out.with_suffix(".history.csv")
+
+
+def read_model(path: Path, restarts: int = 0) -> Model:
+    """A model that was written by a run of a federation."""
+    with safe_open(path, framework="numpy") as file:
+        said = json.loads((file.metadata() or {}).get("result", "{}"))
+        return Model(np.array(file.get_tensor("x")), said, restarts)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A federation, as it stands."""
+
+    sites: list[str]
+    """Those that are connected."""
+    runs: list[tuple[str, str, str, str]]
+    """Name, when it began, state, and how far it is, of every job; the newest first."""
+
+
+def overview(kit: Path) -> Overview:
+    """Which sites are connected, and how the runs stand."""
+    with Admin(kit) as admin:
+        rows: list[tuple[str, str, str, str]] = []
+        for job in sorted(admin.jobs(), key=lambda job: str(job.get("submit_time")), reverse=True):
+            status = admin.status(str(job["job_id"]))
+            far = "" if status.state == "finished" else status.detail
+            if status.state == "running":
+                told = admin.progress(str(job["job_id"]))
+                if told is not None:
+                    here, all_sites = len(told["answering"]), len(told["sites"])
+                    far = f"round {told['round']} of {told['rounds']}, {here} of {all_sites} sites"
+            began = str(job.get("submit_time", ""))[:19].replace("T", " ")
+            rows.append((str(job.get("job_name", "")), began, status.state, far))
+        return Overview(admin.sites(), rows)

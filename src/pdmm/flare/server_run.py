@@ -1,0 +1,174 @@
+"""A run at the server of a federation: begun, or gone on with from its checkpoint."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+import pdmm
+from pdmm.common.packing import pack, unpack
+from pdmm.common.whole_files import write_whole
+from pdmm.engines.sites.federated import Federated
+from pdmm.engines.sites.roster import Sites
+
+CHECKPOINT, SETTINGS = "run.safetensors", "settings.json"  # in the folder of a run
+MODEL, HISTORY = "model.safetensors", "history.csv"
+PLAIN = ("rounds", "tolerance", "check_every", "record_every", "optimum", "seed", "every")
+
+
+def run(
+    settings: dict[str, Any],
+    sites: Sites,
+    folder: Path,
+    out: Path,
+    report: Callable[[dict[str, Any]], None],
+) -> None:
+    """Do what a job asks for, and leave the model in a folder.
+
+    Args:
+        settings: what was asked for, as JSON.
+        sites: what connects to the sites.
+        folder: where the run's checkpoint is; it outlives this process.
+        out: where the model goes.
+        report: takes what an onlooker is told after every round.
+    """
+    with _alone(folder):
+        settings = _begun(settings, folder)
+        problem = Federated(sites, settings["timeout"], settings["patience"], settings["absent"])
+        result = _solved(settings, problem, folder / CHECKPOINT, report)
+    write_whole(out / HISTORY, _csv(result).encode())
+    write_whole(out / MODEL, _model(result, problem))
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else works on the run: not a job that FLARE has given up and that lives on."""
+    import fcntl  # which a researcher's Windows has not, and need not have
+
+    with open(folder / "lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RuntimeError("another job works on this run still") from None
+        yield
+
+
+def _begun(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What was asked for when the run began, with what is asked for now; kept for later."""
+    path, begun = folder / SETTINGS, (folder / CHECKPOINT).exists()
+    again = settings.get("again") or settings.get("resume")
+    if begun and not again:
+        raise ValueError(
+            f"there is a run {settings['run']} at this server already: go on with it by pdmm "
+            "federate resume, or choose another name"
+        )
+    if settings.get("resume") and not path.exists():
+        raise ValueError(f"there is no run {settings['run']} at this server to go on with")
+    kept = json.loads(path.read_text(encoding="utf-8")) if again and path.exists() else {}
+    asked = {**kept, **{name: value for name, value in settings.items() if value is not None}}
+    once = ("again", "resume", "more_rounds")  # of this job alone
+    write_whole(path, json.dumps({k: v for k, v in asked.items() if k not in once}).encode())
+    return {**dict.fromkeys(settings), **asked}
+
+
+def _solved(
+    settings: dict[str, Any],
+    problem: Federated,
+    path: Path,
+    report: Callable[[dict[str, Any]], None],
+) -> pdmm.Result:
+    tell = Teller(problem, settings, report)
+    if path.exists():
+        return pdmm.resume(path, problem, rounds=settings.get("more_rounds"), callback=tell)
+    given = {name: settings[name] for name in PLAIN if settings.get(name) is not None}
+    return pdmm.solve(
+        problem,
+        unpack(settings["method"], {}),
+        regulariser=unpack(settings["regulariser"], {}),
+        weights=_weights(settings["weights"], problem),
+        checkpoint=path,
+        callback=tell,
+        **given,
+    )
+
+
+class Teller:
+    """Tells an onlooker after every round how far the run is."""
+
+    def __init__(
+        self,
+        problem: Federated,
+        settings: dict[str, Any],
+        report: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self.problem, self.settings, self.report = problem, settings, report
+        self.begun, self.bytes = perf_counter(), 0
+        self.objective: float | None = None
+
+    def __call__(self, r: int, x: Any) -> None:
+        engine = self.problem.engine
+        assert engine is not None
+        assert engine.last is not None
+        last, optimum = engine.last, self.settings.get("optimum")
+        self.bytes += last.sent.bytes_up + last.sent.bytes_down
+        if last.owed:
+            self.objective = last.owed[0]  # of the round before
+        apart, objective = last.disagreement, self.objective
+        self.report(
+            {
+                "round": r,
+                "rounds": engine.rounds,
+                "objective": objective,
+                "gap": None if objective is None or optimum is None else objective - optimum,
+                "residual": None if apart is None else float(np.sqrt(apart)),
+                "bytes": self.bytes,
+                "answering": sorted(engine.answered),
+                "sites": self.problem.roster.names,
+                "seconds": perf_counter() - self.begun,
+            }
+        )
+
+
+def _weights(given: dict[str, float] | None, problem: Federated) -> Any:
+    """A weight for every client, from one for every site."""
+    if given is None:
+        return None
+    names = set(problem.places)
+    if set(given) != names:
+        raise ValueError(f"weights are for {sorted(given)}, but the sites are {sorted(names)}")
+    weights = np.empty(problem.clients)
+    for name, place in problem.places.items():
+        weights[place] = given[name]
+    return weights
+
+
+def _csv(result: pdmm.Result) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(result.history)
+    writer.writerows(zip(*(column.tolist() for column in result.history.values()), strict=True))
+    return text.getvalue()
+
+
+def _model(result: pdmm.Result, problem: Federated) -> bytes:
+    certificate, history = result.certificate, result.history
+    said = {
+        "reason": result.reason,
+        "rounds": result.rounds,
+        "diverged": result.diverged,
+        "method": pack(result.method, {}, "method"),
+        "objective": float(history["objective"][-1]),
+        "gap": certificate.gap,
+        "stationarity": certificate.stationarity,
+        "bytes": int(history["bytes_up"][-1] + history["bytes_down"][-1]),
+        "sites": {name: place.stop - place.start for name, place in problem.places.items()},
+        "choices": list(result.choices),
+    }
+    return save({"x": result.x}, metadata={"format": "pdmm model", "result": json.dumps(said)})

@@ -1,0 +1,84 @@
+"""Which clients are there to take part."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pdmm.common.packing import keepable
+from pdmm.links.checks import Flags, probability
+
+
+@keepable
+@dataclass(frozen=True)
+class OnOff:
+    """Clients that come and go: each is there or away, and stays so a while.
+
+    Args:
+        leave: probability that one that is there goes away, a round.
+        come: probability that one that is away comes back, a round.
+    """
+
+    leave: float
+    come: float
+
+    def __post_init__(self) -> None:
+        for name in ("leave", "come"):
+            object.__setattr__(self, name, probability(name, getattr(self, name)))
+        if self.come == 0:
+            raise ValueError("come must be above 0: clients that left would never come back")
+
+
+class Availability:
+    """Which clients are there.
+
+    Args:
+        given: a probability for every client, :class:`OnOff`, or a table of true and false
+            (rounds, clients), repeated.
+        clients: how many there are.
+        rng: of the random ones.
+    """
+
+    def __init__(self, given: Any, clients: int, rng: np.random.Generator) -> None:
+        self.given, self.clients, self.rng = given, clients, rng
+        self.there: Flags | None = None
+        if isinstance(given, OnOff):
+            steady = given.come / (given.come + given.leave)
+            self.there = rng.random(clients) < steady
+            return
+        try:
+            table = np.asarray(given)
+        except ValueError as error:
+            raise ValueError(f"availability is not a table: {error}") from None
+        if table.ndim == 0 and table.dtype.kind in "fiu":
+            table = np.full(clients, table)  # the same for all
+        if table.ndim == 2 and table.dtype.kind in "iu" and np.isin(table, (0, 1)).all():
+            table = table.astype(bool)
+        if table.dtype == bool and table.size and not table.any():
+            raise ValueError("availability is false everywhere: nobody would ever take part")
+        if table.dtype == bool and table.ndim == 2 and table.shape[1] == clients and len(table):
+            self.table: Any = table
+            return
+        if table.shape != (clients,) or table.dtype.kind not in "fiu":
+            raise ValueError(
+                f"availability must be {clients} probabilities, one a client, a table of true and "
+                f"false with {clients} columns, or pdmm.OnOff(leave, come)"
+            )
+        table = table.astype(np.float64)
+        if not ((table >= 0) & (table <= 1)).all():
+            raise ValueError("availability must be probabilities, from 0 to 1")
+        if not table.any():
+            raise ValueError("availability is 0 for every client: nobody would ever take part")
+        self.table = table
+
+    def at(self, r: int) -> Flags:
+        """Who is there in round r = 1, 2, ..."""
+        if self.there is not None:
+            if r > 1:
+                draw = self.rng.random(self.clients)
+                stays, comes = draw >= self.given.leave, draw < self.given.come
+                self.there = np.where(self.there, stays, comes)
+            return self.there
+        if self.table.ndim == 2:
+            return np.asarray(self.table[(r - 1) % len(self.table)])
+        return np.asarray(self.rng.random(self.clients) < self.table)

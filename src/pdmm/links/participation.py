@@ -1,0 +1,64 @@
+"""Which clients the server asks to take part."""
+
+from typing import Any
+
+import numpy as np
+
+from pdmm.common.checks import number, whole
+from pdmm.links.checks import Indices, is_list
+
+
+class Participation:
+    """How many, or which, of the clients take part in a round.
+
+    Args:
+        given: a fraction, a count, a list of these (or of lists of clients) for one round after
+            the other, repeated, or a callable of the round that returns one of these.
+        clients: how many there are.
+    """
+
+    def __init__(self, given: Any, clients: int) -> None:
+        self.given, self.clients = given, clients
+        self.all = False
+        if callable(given):
+            return
+        if is_list(given):
+            if len(given) == 0:
+                raise ValueError("participation is empty: give a number for at least one round")
+            for k, entry in enumerate(given):
+                self._entry(entry, f"participation[{k}]")
+            return
+        found = self._entry(given, "participation")
+        self.all = found == clients
+
+    def at(self, r: int) -> int | Indices:
+        """A count, or the clients themselves, of round r = 1, 2, ..."""
+        if callable(self.given):
+            return self._entry(self.given(r), f"participation({r})")
+        if is_list(self.given):
+            k = (r - 1) % len(self.given)
+            return self._entry(self.given[k], f"participation[{k}]")
+        return self._entry(self.given, "participation")
+
+    def _entry(self, entry: Any, name: str) -> int | Indices:
+        if is_list(entry):
+            chosen = np.unique(np.asarray(entry, dtype=None if len(entry) else np.intp))
+            if (
+                chosen.dtype.kind not in "iu"
+                or (chosen < 0).any()
+                or (chosen >= self.clients).any()
+            ):
+                raise ValueError(f"{name} must list clients from 0 to {self.clients - 1}")
+            return chosen.astype(np.intp)
+        if isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
+            count = whole(name, entry, at_least=1)
+            if count > self.clients:
+                raise ValueError(f"{name} is {count}, but there are {self.clients} clients")
+            return count
+        share = number(name, entry.item() if isinstance(entry, np.ndarray) else entry)
+        if not 0 < share <= 1:
+            raise ValueError(
+                f"{name} must be a fraction above 0 and at most 1, or a whole number of clients, "
+                f"got {entry!r}"
+            )
+        return max(1, round(share * self.clients))

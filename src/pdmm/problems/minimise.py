@@ -1,0 +1,169 @@
+"""The exact step for smooth functions that have no closed form, by SciPy's solvers."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import NoConvergence, minimize, newton_krylov
+
+from pdmm.common.checks import ClientError
+
+Vector = npt.NDArray[np.float64]
+
+
+class Solution(NamedTuple):
+    """The minimiser, its relative residual, and how often the function was called."""
+
+    x: Vector
+    error: float
+    calls: int
+    missed: bool = False  # the tolerance
+
+
+Quadratic = Callable[[Vector], tuple[float, Vector, float]]
+
+
+def _towards(anchor: Vector, rho: float) -> Quadratic:
+    """rho/2 ‖x - anchor‖²: its value, its slope, and the size of the terms that cancel in that."""
+
+    def quadratic(x: Vector) -> tuple[float, Vector, float]:
+        away = x - anchor
+        size = rho * float(np.linalg.norm(x) + np.linalg.norm(anchor))
+        return rho / 2 * float(away @ away), rho * away, size
+
+    return quadratic
+
+
+def _general(M: Vector, right: Vector) -> Quadratic:
+    """1/2 x'M x - right·x, likewise."""
+
+    def quadratic(x: Vector) -> tuple[float, Vector, float]:
+        Mx = M @ x
+        size = float(np.linalg.norm(Mx) + np.linalg.norm(right))
+        return float(x @ (0.5 * Mx - right)), Mx - right, size
+
+    return quadratic
+
+
+class _Best:
+    """h(x) = f(x) + a quadratic, remembering the best point that a solver tried."""
+
+    def __init__(
+        self,
+        f: Callable[[Vector], tuple[float, Any]],
+        quadratic: Quadratic,
+        least: float,
+        start: Vector,
+    ) -> None:
+        self.f, self.quadratic, self.least = f, quadratic, least
+        self.calls, self.error, self.scale, self.x = 0, np.inf, 1.0, start
+
+    def __call__(self, x: Vector) -> tuple[float, Vector]:
+        self.calls += 1
+        value, gradient = self.f(x)
+        with np.errstate(all="ignore"):
+            return self._add(x, value, gradient)
+
+    def _add(self, x: Vector, value: float, gradient: Any) -> tuple[float, Vector]:
+        more, pull, size = self.quadratic(x)
+        slope = np.asarray(gradient, dtype=np.float64) + pull
+        # Rounding alone makes ‖slope‖ a few eps times this:
+        scale = max(float(np.linalg.norm(gradient)) + size, self.least)
+        error = float(np.linalg.norm(slope) / scale) if scale != 0 else 0.0
+        if error < self.error:
+            self.error, self.x, self.scale = error, x.copy(), scale
+        return value + more, slope
+
+    def slope(self, x: Vector) -> Vector:
+        return self(x)[1]
+
+
+def minimise(
+    f: Callable[[Vector], tuple[float, Any]],
+    anchor: npt.NDArray[np.floating],
+    rho: float,
+    start: npt.NDArray[np.floating],
+    tolerance: float,
+    slack: float = 0.0,
+) -> Solution:
+    """Minimise f(x) + rho/2 ‖x - anchor‖² until its gradient is relatively small.
+
+    L-BFGS goes down as far as differences of function values can be told from rounding;
+    from there Newton-Krylov, which needs gradients alone, goes on.
+
+    Args:
+        f: x -> (value, gradient).
+        anchor: centre of the quadratic term.
+        rho: weight of the quadratic term.
+        start: where to begin.
+        tolerance: on ‖gradient‖ / (‖grad f(x)‖ + rho ‖x‖ + rho ‖anchor‖).
+        slack: a ‖gradient‖ that is small enough in any case.
+
+    Returns:
+        The best point that was found; its ``error`` says whether the tolerance was reached.
+    """
+    towards = _towards(np.asarray(anchor, dtype=np.float64), rho)
+    return _minimise(f, towards, start, tolerance, slack)
+
+
+def minimise_with(
+    f: Callable[[Vector], tuple[float, Any]],
+    M: Vector,
+    right: Vector,
+    start: npt.NDArray[np.floating],
+    tolerance: float,
+    least: float = 0.0,
+) -> Solution:
+    """Minimise f(x) + 1/2 x'M x - right·x likewise; M may be 0.
+
+    Args:
+        f: x -> (value, gradient).
+        M: symmetric, without negative eigenvalues.
+        right: a vector.
+        start: where to begin.
+        tolerance: on ‖gradient‖ / (‖grad f(x)‖ + ‖M x‖ + ‖right‖).
+        least: what that denominator is at least: where M = 0, all that it has cancels.
+    """
+    return _minimise(f, _general(M, right), start, tolerance, least=least)
+
+
+def _minimise(
+    f: Callable[[Vector], tuple[float, Any]],
+    quadratic: Quadratic,
+    start: npt.NDArray[np.floating],
+    tolerance: float,
+    slack: float = 0.0,
+    least: float = 0.0,
+) -> Solution:
+    x = np.asarray(start, dtype=np.float64)
+    h = _Best(f, quadratic, least, x)
+    h(x)
+    if not np.isfinite(h.error):  # nothing to go by: the engine names the client
+        return Solution(np.full_like(x, np.nan), 0.0, h.calls)
+    tolerance = max(tolerance, slack / h.scale) if h.scale > 0 else tolerance
+    if h.error > tolerance:
+        target = tolerance * h.scale / np.sqrt(x.size)
+        minimize(
+            h,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxcor": 20, "gtol": target, "ftol": 0.0, "maxiter": 1000, "maxls": 40},
+        )
+    if h.error > tolerance:
+        try:
+            with np.errstate(all="ignore"):
+                newton_krylov(
+                    h.slope,
+                    h.x,
+                    f_tol=tolerance * h.scale,
+                    tol_norm=np.linalg.norm,
+                    maxiter=30,
+                    inner_maxiter=50,
+                )
+        except ClientError:
+            raise
+        except (NoConvergence, ValueError):  # the best point so far stands, with its error
+            pass
+    return Solution(h.x, h.error, h.calls, missed=h.error > tolerance)
