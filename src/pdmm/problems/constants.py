@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from pdmm.common.checks import ClientError, Floats, client_weights
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.eigenvalues import krylov
 
@@ -275,7 +276,7 @@ class WithConstants:
         if isinstance(known, Constants) and last == w.tobytes():
             return known
         with Threads(None if self.parallel else 1) as threads:
-            values, kind, seconds = self._constants_of_clients(which, threads)
+            values, kind, seconds = self.constants_of_clients(which, threads)
             begun = perf_counter()
             overall, overall_kind = self._overall_constant(which, w, threads)
         seconds += perf_counter() - begun
@@ -289,7 +290,7 @@ class WithConstants:
         known: dict[str, Any] = self.__dict__.setdefault("_known_constants", {})
         return known
 
-    def _constants_of_clients(self, which: Which, threads: Threads) -> tuple[Vector, Kind, float]:
+    def constants_of_clients(self, which: Which, threads: Threads) -> tuple[Vector, Kind, float]:
         """The clients' constants, their kind, and the seconds it took to find them."""
         if which not in self._known:
             begun = perf_counter()
@@ -332,9 +333,16 @@ class WithConstants:
         return {"L": (L, "estimate"), "mu": (mu, "estimate")}
 
     def _overall_constant(
-        self, which: Which, weights: Vector, threads: Threads
+        self, which: Which, weights: Vector, threads: Threads, team: Team = ALONE
     ) -> tuple[float, Kind]:
-        """L or mu of F = sum_i w_i f_i, and what kind of number that is: here the weighted sum."""
-        values, kind, _ = self._constants_of_clients(which, threads)
-        overall = float(threads.team.total(lambda: weights @ values))
+        """L or mu of F = sum_i w_i f_i, and what kind of number that is: here the weighted sum.
+
+        Args:
+            which: of the two.
+            weights: of these clients.
+            threads: for blocks of them.
+            team: other processes, which have the rest of the clients and make the same call.
+        """
+        values, kind, _ = self.constants_of_clients(which, threads)
+        overall = float(team.total(lambda: weights @ values))
         return overall, "estimate" if kind == "estimate" else "bound"
