@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
-from pdmm.common.team import Team
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total
 from pdmm.problems.constants import KINDS, Kind, Shown, Vector, Which
@@ -56,8 +56,10 @@ class Shared(Problem):
     def check(self, x0: Floats, exact: bool) -> None:
         self.team.agree(lambda: self._here.check(x0, exact))
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total | None:
-        return self._here.total(weights[self.own], threads)
+    def total(
+        self, weights: npt.NDArray[np.float64], threads: Threads, team: Team = ALONE
+    ) -> Total | None:
+        return self._here.total(weights[self.own], threads, self.team)
 
     @property
     def shown(self) -> Shown | None:
@@ -78,10 +80,9 @@ class Shared(Problem):
         return {which: (np.concatenate([values for values, _ in parts]), weakest)}
 
     def _overall_constant(
-        self, which: Which, weights: Vector, threads: Threads
+        self, which: Which, weights: Vector, threads: Threads, team: Team = ALONE
     ) -> tuple[float, Kind]:
-        with Threads(threads.threads, self.team) as shared:
-            return self._here._overall_constant(which, weights[self.own], shared)
+        return self._here._overall_constant(which, weights[self.own], threads, self.team)
 
     # --- what each member does with its own clients --------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.constants import WithConstants
 from pdmm.problems.minimise import minimise
@@ -388,8 +389,16 @@ class Problem(WithConstants, ABC):
         """The f_i as ``quadratic.Quadratics``, whose exact steps are factorised; None if not."""
         return None
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total | None:
-        """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form."""
+    def total(
+        self, weights: npt.NDArray[np.float64], threads: Threads, team: Team = ALONE
+    ) -> Total | None:
+        """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form.
+
+        Args:
+            weights: w_i, one for each of these clients.
+            threads: for blocks of clients.
+            team: the processes that hold the other clients; all of them make this call.
+        """
         return None
 
     def check(self, x0: Floats, exact: bool) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from pdmm.common.checks import ClientError, Floats, client_weights
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.eigenvalues import krylov
 
@@ -332,9 +333,12 @@ class WithConstants:
         return {"L": (L, "estimate"), "mu": (mu, "estimate")}
 
     def _overall_constant(
-        self, which: Which, weights: Vector, threads: Threads
+        self, which: Which, weights: Vector, threads: Threads, team: Team = ALONE
     ) -> tuple[float, Kind]:
-        """L or mu of F = sum_i w_i f_i, and what kind of number that is: here the weighted sum."""
+        """L or mu of F = sum_i w_i f_i, and what kind of number that is: here the weighted sum.
+
+        F is the sum over the clients of all members of the team, who all make this call.
+        """
         values, kind, _ = self._constants_of_clients(which, threads)
-        overall = float(threads.team.total(lambda: weights @ values))
+        overall = float(team.total(lambda: weights @ values))
         return overall, "estimate" if kind == "estimate" else "bound"

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient, not_negative, per_client, same_dtype, whole
-from pdmm.common.team import Team
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, partition
 from pdmm.problems.constants import Kind, Which
@@ -331,18 +331,21 @@ class LeastSquares(Problem):
 
     # --- the sum --------------------------------------------------------------------------
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
+    def total(
+        self, weights: npt.NDArray[np.float64], threads: Threads, team: Team = ALONE
+    ) -> QuadraticTotal:
         """F, of which everything is known: its minimum too, by a direct solve."""
-        team, key = threads.team, weights.tobytes()
+        key = weights.tobytes()
         kept = self._totals.get(team.size > 1)
         known = kept is not None and kept[0] is team and kept[1] == key
         # Members must agree on it: the others' clients may have new weights, or be new ones.
         if team.sum(np.array([known], dtype=np.float64))[0] != team.size or kept is None:
-            kept = self._totals[team.size > 1] = (team, key, self._sum(weights, threads))
+            kept = self._totals[team.size > 1] = (team, key, self._sum(weights, threads, team))
         return kept[2]
 
-    def _sum(self, weights: npt.NDArray[np.float64], threads: Threads) -> QuadraticTotal:
-        team = threads.team
+    def _sum(
+        self, weights: npt.NDArray[np.float64], threads: Threads, team: Team
+    ) -> QuadraticTotal:
         samples, without = team.sum(np.array([self.samples.sum(), self._data is None], float))
         if not without and samples < self.dimension:
             A, b = (
@@ -400,9 +403,13 @@ class LeastSquares(Problem):
         return {"L": (L, "exact"), "mu": (mu, "exact")}
 
     def _overall_constant(
-        self, which: Which, weights: npt.NDArray[np.float64], threads: Threads
+        self,
+        which: Which,
+        weights: npt.NDArray[np.float64],
+        threads: Threads,
+        team: Team = ALONE,
     ) -> tuple[float, Kind]:
-        mu, L = self.total(weights, threads).extremes()
+        mu, L = self.total(weights, threads, team).extremes()
         return (L if which == "L" else mu), "exact"
 
 

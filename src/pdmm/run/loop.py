@@ -103,7 +103,7 @@ class Run:
         self.raised: list[str] = []
         blocks = problem.summed(self.engine.source, s.weights, pool)
         without = s.optimum is False and problem.knows_all
-        total = None if without else problem.total(s.weights, pool)
+        total = None if without else problem.total(s.weights, pool, pool.team)
         known = known_optimum(s.optimum, problem.dimension)
         self.objective = Objective(total or blocks, s.regulariser, known)
         self.server = method.server_start(s.x0, self._prox)
