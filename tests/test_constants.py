@@ -17,8 +17,8 @@ import pdmm
 from pdmm.common.threads import Threads
 from pdmm.problems import eigenvalues
 from pdmm.problems.base import Problem
-from pdmm.problems.constants import Secants, secant
 from pdmm.problems.quadratic import Gram, Spectral
+from pdmm.problems.secants import Secants, secant
 
 Array = npt.NDArray[Any]
 EPS = float(np.finfo(np.float64).eps)
@@ -641,9 +641,9 @@ def test_secants_of_points_that_tell_nothing() -> None:
     watched.add(0, 2 * x, -g)
     np.testing.assert_allclose(watched.least, [-2, np.nan])
     np.testing.assert_allclose(watched.bent, [-2, np.nan], rtol=1e-5)
-    found = watched.constants(None)
+    found = watched.ends()
     assert found is not None
-    np.testing.assert_allclose(found[1].clients, [0, np.nan])
+    np.testing.assert_allclose(found[1], [0, np.nan])
 
 
 def identity(x: Array) -> Array:

@@ -9,7 +9,8 @@ from pdmm.common.checks import ClientError
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, Total
-from pdmm.problems.constants import KINDS, Kind, Shown, Vector, Which
+from pdmm.problems.constants import KINDS, Kind, Vector, Which
+from pdmm.problems.secants import Shown
 
 
 class Shared(Problem):

@@ -11,7 +11,8 @@ from pdmm.common.threads import Threads
 from pdmm.engines.sites.remote import Remote
 from pdmm.engines.sites.roster import Payload, Roster, SiteError, Sites
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source, SumOfClients
-from pdmm.problems.constants import KINDS, Kind, Shown, Vector, Which
+from pdmm.problems.constants import KINDS, Kind, Vector, Which
+from pdmm.problems.secants import Shown
 
 
 class Federated(Problem):
