@@ -12,8 +12,8 @@ from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import ends
-from pdmm.problems.least_squares_total import DenseTotal
 from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
+from pdmm.problems.quadratic.total import DenseTotal
 
 Vector = npt.NDArray[np.float64]
 
