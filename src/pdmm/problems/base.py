@@ -347,9 +347,9 @@ class Problem(WithConstants, ABC):
         """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form.
 
         Args:
-            weights: of these clients.
-            threads: for blocks of them.
-            team: other processes, which have the rest of the clients and make the same call.
+            weights: w_i, one for each of these clients.
+            threads: for blocks of clients.
+            team: the processes that hold the other clients; all of them make this call.
         """
         return None
 
