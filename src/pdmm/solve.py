@@ -246,7 +246,7 @@ def _finish(
     saver: Saver | None,
 ) -> Result:
     """The rounds that are left."""
-    name, left = type(run.choice.method).__name__, run.settings.rounds - run.done
+    name, left = type(run.method.as_named).__name__, run.settings.rounds - run.done
     with progress_bar(name, left, show=progress and run.team.rank == 0) as advance:
         while not (run.finished or run.stopped) and run.done < run.settings.rounds:
             run.step(callback)

@@ -38,7 +38,7 @@ class Shared(Problem):
         self.dimension, self.dtype = here.dimension, here.dtype
         self.accurate, self.parallel = here.accurate, here.parallel
         self.proven, self.knows_all = here.proven, here.knows_all
-        self.rank = max(other["rank"] for other in facts)
+        self._eigenbasis_size: int = max(other["eigenbasis_size"] for other in facts)
 
     def __repr__(self) -> str:
         return f"{self._here!r}, of {self.clients} clients on {self.team.size} ranks"
@@ -50,6 +50,10 @@ class Shared(Problem):
     @property
     def own(self) -> slice:
         return slice(self.first, self.first + self._here.clients)
+
+    @property
+    def eigenbasis_size(self) -> int:
+        return self._eigenbasis_size
 
     # --- what all members do ----------------------------------------------------------------
 
@@ -110,7 +114,7 @@ def _facts(here: Any) -> dict[str, Any]:
         raise ValueError(f"problem must be a pdmm problem, e.g. LeastSquares, got {here!r}")
     return {
         "clients": here.clients,
-        "rank": int(getattr(here, "rank", 0)),
+        "eigenbasis_size": int(here.eigenbasis_size),
         "alike": {
             "kind": type(here).__name__,
             "dimension": here.dimension,

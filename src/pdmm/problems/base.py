@@ -332,6 +332,11 @@ class Problem(WithConstants, ABC):
     """Whether every client takes part in every round, if it is asked to."""
 
     @property
+    def eigenbasis_size(self) -> int:
+        """How many vectors an eigenbasis that an exact step needs has; 0 if it needs none."""
+        return 0
+
+    @property
     def here(self) -> "Problem":
         """The part of it whose clients this process holds: all, unless a team shares it."""
         return self

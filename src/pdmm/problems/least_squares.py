@@ -199,6 +199,10 @@ class LeastSquares(Problem):
         """The largest rank that an A_i'A_i can have."""
         return int(self.dimension if self._tall else min(self.samples.max(), self.dimension))
 
+    @property
+    def eigenbasis_size(self) -> int:
+        return self.rank
+
     def _choose(self, rounds: int, steps: int, exact: bool) -> type[Quadratics]:
         """The cheapest form for a run. It depends on nothing but the shapes and the run.
 

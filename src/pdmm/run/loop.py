@@ -1,13 +1,14 @@
 """A run: a problem, a method and links, round by round; it can be laid down and taken up again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common import trees
 from pdmm.common.checks import ClientError
 from pdmm.common.threads import Threads
 from pdmm.engines.base import Engine
@@ -18,15 +19,13 @@ from pdmm.engines.partial import Partial
 from pdmm.links.links import Links
 from pdmm.links.local_steps import LocalSteps
 from pdmm.links.stall import Stall
-from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.base import Method
-from pdmm.methods.family import Family
 from pdmm.problems.base import Floats, Problem, Tally
 from pdmm.regularisers import Regulariser
 from pdmm.result import Result, Traffic
 from pdmm.run.arguments import known_optimum
 from pdmm.run.certificate import Certificate, Certifier, proven_convexity
-from pdmm.run.choice import choose, with_control, with_own_steps
+from pdmm.run.choice import choose
 from pdmm.run.reasons import advice, certified, grows, warn, what_is_known, why_diverged
 from pdmm.run.record import Objective, Recorder
 
@@ -78,10 +77,10 @@ class Run:
         perfect = self.links.perfect and s.bits is None and steps is None and problem.always_there
         self.choice = choose(problem, s.method, s.weights, adaptive=perfect)
         if steps is not None:
-            self.choice = with_own_steps(self.choice)
+            self.choice = self.choice.then(self.choice.method.for_own_steps())
         if s.bits is not None:
-            self.choice = with_control(self.choice, "messages are rounded")
-        method = self.method = self.choice.running
+            self.choice = self.choice.then(self.choice.method.for_rounding())
+        method = self.method = self.choice.method
         if s.method is None:
             problem.check(s.x0, method.exact)
         at_server = s.state == "server"
@@ -156,7 +155,7 @@ class Run:
             outcome = self._exchange(r)
             self.recorder.arrived(outcome.owed)
         except Exception as error:
-            error.add_note(f"in round {r} of {type(self.choice.method).__name__}")
+            error.add_note(f"in round {r} of {type(self.method.as_named).__name__}")
             if isinstance(error, ClientError):
                 error.history = self.recorder.history()
             raise
@@ -174,12 +173,12 @@ class Run:
         self.done, self.certificate = r, None
         if outcome.bad_client is not None or not size < TOO_LARGE * self._far:
             self.diverged = self.finished = True
-            method, client = self.choice.method, outcome.bad_client
+            method, client = self.method.as_named, outcome.bad_client
             self.reason = why_diverged(r, size, client, method, self.problem)
             return
         self.x = self.message.x.astype(self.problem.dtype)
         if self.choice.estimated_step:
-            self._take_over(self.choice.smaller_steps(outcome.steepest))
+            self._take_over(self.method.with_smaller_steps(outcome.steepest))
         stop = callback is not None and self._asked_to_stop(callback, r)
         final = r == s.rounds
         if self.tolerance is not None and (r % s.check_every == 0 or final):
@@ -248,9 +247,8 @@ class Run:
                 why = "more had not helped"
             self.raised.append(f"bits {old} -> {bits} after round {self.done + 1}: {why}")
 
-    def _take_over(self, choice: Any) -> None:
-        self.choice = choice
-        self.method = self.engine.method = choice.running
+    def _take_over(self, method: Method) -> None:
+        self.method = self.engine.method = method
 
     @property
     def _far(self) -> float:
@@ -286,8 +284,8 @@ class Run:
             reason += f", tolerance={self.tolerance:g} not reached: {known}"
         history = self.recorder.history()
         if "objective" in history and not self.diverged and grows(history["objective"]):
-            reason += ", but the objective grew: " + advice(self.choice.method, self.problem)
-        warn(self.problem, self.choice.method, self.worst, quiet=self.team.rank > 0)
+            reason += ", but the objective grew: " + advice(self.method.as_named, self.problem)
+        warn(self.problem, self.method.as_named, self.worst, quiet=self.team.rank > 0)
         method = self.method
         return Result(
             x=self.x,
@@ -295,7 +293,7 @@ class Run:
             reason=reason,
             diverged=self.diverged,
             rounds=self.done,
-            method=method.settled_method(self.server) if isinstance(method, Adaptive) else method,
+            method=method.ended(self.server),
             traffic=self.traffic,
             optimum=self.objective.f_star,
             setup_seconds=self.setup_seconds,
@@ -311,7 +309,7 @@ class Run:
 
     def state(self) -> dict[str, Any]:
         """All that changes in a run, but the history's rows: numbers, arrays, lists and dicts."""
-        method, recorder = self.choice.method, self.recorder
+        method, recorder = self.method.as_named, self.recorder
         return {
             "done": self.done,
             "finished": self.finished,
@@ -322,7 +320,7 @@ class Run:
             "tolerance": self.tolerance,
             "target": self.target,
             "x": self.x,
-            "server": list(self.server),
+            "server": trees.flat(self.server),
             "residuals": self.residuals,
             "method": {f.name: getattr(method, f.name) for f in fields(cast(Any, method))},
             "raised": self.raised,
@@ -342,7 +340,7 @@ class Run:
             setattr(self, name, state[name])
         self.target, self.x, self.raised = state["target"], state["x"], list(state["raised"])
         self.residuals = state["residuals"]
-        self.server = type(self.server)(*state["server"])
+        self.server = trees.rebuilt(self.server, state["server"])
         self.message = self.method.broadcast(self.server)
         self._settle(state["method"])
         if self.stall is not None:
@@ -370,14 +368,10 @@ class Run:
 
     def _settle(self, values: dict[str, Any]) -> None:
         """Take over the method's parameters as they were by then."""
-        method = self.choice.method
-        if all(getattr(method, name) == value for name, value in values.items()):
+        named = self.method.as_named
+        if all(getattr(named, name) == value for name, value in values.items()):
             return
-        changed: Method = replace(cast(Any, method), **values)
-        running: Method = changed
-        if isinstance(self.choice.running, Adaptive):
-            running = replace(self.choice.running, inner=cast(Family, changed))
-        self._take_over(replace(self.choice, method=changed, running=running))
+        self._take_over(self.method.with_parameters(**values))
 
 
 def _traffic(method: Method, problem: Problem) -> Traffic:
