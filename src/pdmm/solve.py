@@ -27,7 +27,7 @@ from pdmm.run.settings import Settings, checked, links
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | Sites,
     method: Method | None = None,
     rounds: int | None = None,
     *,
@@ -55,7 +55,8 @@ def solve(
     """Minimise F(x) = sum_i w_i f_i(x) + h(x) with a federated method.
 
     Args:
-        problem: the clients' functions, e.g. ``pdmm.LeastSquares(A, b)``.
+        problem: the clients' functions, e.g. ``pdmm.LeastSquares(A, b)``; or
+            ``pdmm.engines.Sites(connection)``, whose clients are at the sites of a federation.
         method: e.g. ``pdmm.AGPDMM(step_size=1e-4, local_steps=5)``; any of its step_size,
             local_steps, rho or gamma may be "auto". None (or leaving it out) chooses the
             method too; ``result.choices`` says what was chosen and why.
@@ -166,7 +167,7 @@ def solve(
 
 def resume(
     path: str | Path,
-    problem: Problem,
+    problem: Problem | Sites,
     *,
     rounds: int | None = None,
     method: Method | None = None,

@@ -76,7 +76,8 @@ def joined(parts: Sequence[Fields]) -> Fields:
 def finite_rows(fields: tuple[Any, ...]) -> npt.NDArray[np.bool_]:
     """Say for each row whether all its numbers, in all fields, are finite."""
     good = [np.isfinite(field).reshape(len(field), -1).all(axis=1) for field in fields]
-    return np.logical_and.reduce(good)
+    whole: npt.NDArray[np.bool_] = np.logical_and.reduce(good)
+    return whole
 
 
 def flat(fields: tuple[Any, ...]) -> list[Any]:

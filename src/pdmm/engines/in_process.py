@@ -125,9 +125,7 @@ class InProcess(Clients):
         self.source = self.team.agree(
             lambda: problem.prepare(rounds, method.steps, method.exact, self.threads)
         )
-        self.sum = SumOfBlocks(
-            problem, problem.evaluator(self.source), self.weights, self.threads
-        )
+        self.sum = SumOfBlocks(problem, problem.evaluator(self.source), self.weights, self.threads)
         self.blocks = problem.blocks()
         self.starts = np.array([block.start for block in self.blocks])
         m = problem.clients
@@ -212,7 +210,9 @@ class InProcess(Clients):
         self.memories.write(job.clients, done.after)
         self.cursor[job.clients] += job.steps
         first = job.clients.start if isinstance(job.clients, slice) else job.clients
-        return add_up(method, done.upload, self.weights[job.clients], done.tally, self.first + first)
+        return add_up(
+            method, done.upload, self.weights[job.clients], done.tally, self.first + first
+        )
 
     def _some(
         self,
@@ -235,9 +235,8 @@ class InProcess(Clients):
         self.receipts.number(clients, arrives)
         self.broadcasts.heard(clients, arrives, r)
         for job, work in zip(jobs, worked, strict=True):
-            self.receipts.keep(
-                job.clients, told[job.rows], work.before, work.after, self.memories
-            )
+            clients = np.asarray(job.clients)
+            self.receipts.keep(clients, told[job.rows], work.before, work.after, self.memories)
         return [work.part for work in worked]
 
     def _work(

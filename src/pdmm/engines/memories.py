@@ -126,7 +126,9 @@ class LateMemory:
         self.write(table.clients - first, table.columns)
 
 
-def _taken(array: Any, first: Any, places: npt.NDArray[np.int32], new: npt.NDArray[np.bool_]) -> Any:
+def _taken(
+    array: Any, first: Any, places: npt.NDArray[np.int32], new: npt.NDArray[np.bool_]
+) -> Any:
     """Rows of an array; those that were never written are all the same one."""
     if new.all():
         return np.repeat(first, len(places), axis=0)

@@ -16,7 +16,8 @@ from pdmm.engines.in_process import InProcess
 from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem, Tally
-from pdmm.problems.constants import KINDS, Kind, Shown, Which, WithConstants
+from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
+from pdmm.problems.secants import Shown
 
 
 class Ranks(WithConstants, InProcess):

@@ -53,7 +53,7 @@ class Receipts:
         both = zip(before, after, strict=True)
         memories.write(clients, trees.build(before, [chosen(old, new) for old, new in both]))
         for k in np.flatnonzero(~told):
-            self.drafts[int(clients[k])] = trees.each(lambda f, k=k: f[k : k + 1].copy(), after)
+            self.drafts[int(clients[k])] = trees.rows(after, np.array([k]))
 
     # --- checkpoints ------------------------------------------------------------------------
 

@@ -41,9 +41,7 @@ def run(
     """
     with _alone(folder):
         settings = _begun(settings, folder)
-        sites = Sites(
-            connection, settings["timeout"], settings["patience"], settings["absent"]
-        )
+        sites = Sites(connection, settings["timeout"], settings["patience"], settings["absent"])
         result = _solved(settings, sites, folder / CHECKPOINT, report)
     write_whole(out / HISTORY, _csv(result).encode())
     write_whole(out / MODEL, _model(result, sites))

@@ -297,8 +297,10 @@ class Problem(WithConstants, ABC):
     memory_folder: str | None = None
     """Where the clients' memories live as files, if there are too many for the main memory."""
 
-    eigenbasis_size: int = 0
-    """How many vectors an eigenbasis that exact steps need would have, per client."""
+    @property
+    def eigenbasis_size(self) -> int:
+        """How many vectors an eigenbasis that an exact step needs has; 0 if it needs none."""
+        return 0
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
         """What a run of so many rounds and steps works on; a problem may factorise here."""

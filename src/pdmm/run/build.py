@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -10,8 +9,8 @@ from pdmm.engines.clients import Clients
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Total
 from pdmm.regularisers import Regulariser
-from pdmm.result import Traffic
-from pdmm.run.certificate import Certificate, Certifier, proven_convexity
+from pdmm.result import Certificate, Traffic
+from pdmm.run.certificate import Certifier, proven_convexity
 from pdmm.run.choice import Choice, choose
 from pdmm.run.objective import Objective
 from pdmm.run.recorder import Recorder
@@ -93,9 +92,9 @@ def _chosen(clients: Clients, s: Settings) -> Choice:
     """The method that will run, for the links that there are."""
     choice = choose(clients, s.method, s.weights, adaptive=clients.steady)
     if s.local_steps is not None:
-        choice = choice.also(choice.method.for_own_steps())
+        choice = choice.then(choice.method.for_own_steps())
     if s.bits is not None:
-        choice = choice.also(choice.method.for_rounding())
+        choice = choice.then(choice.method.for_rounding())
     return choice
 
 

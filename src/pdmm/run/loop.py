@@ -10,8 +10,8 @@ import numpy as np
 from pdmm.common.checks import ClientError
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.problems.base import Floats
+from pdmm.result import Certificate
 from pdmm.run.build import Run
-from pdmm.run.certificate import Certificate
 from pdmm.run.reasons import certified, why_diverged
 from pdmm.run.state import held
 
@@ -108,9 +108,7 @@ def _server_step(run: Run, outcome: Outcome) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         if outcome.arrived:
             state.residuals = _residuals(run, outcome)
-            state.server = state.method.server(
-                state.server, outcome.mean, outcome.share, run.prox
-            )
+            state.server = state.method.server(state.server, outcome.mean, outcome.share, run.prox)
         return np.asarray(state.method.broadcast(state.server).x)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from pdmm.methods.base import Method
 from pdmm.engines.clients import Clients
+from pdmm.methods.base import Method
 from pdmm.problems.base import Block
 from pdmm.result import Certificate
 from pdmm.run.certificate import refuted_client

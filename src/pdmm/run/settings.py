@@ -99,9 +99,7 @@ def _lazy(clients: Clients) -> bool:
     return isinstance(clients, InProcess) and isinstance(clients.problem, Lazy)
 
 
-def _start(
-    clients: Clients, method: Any, x0: Any, regulariser: Any
-) -> npt.NDArray[np.float64]:
+def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDArray[np.float64]:
     """Refuse what does not go together; returns the start in float64."""
     if method is not None and not isinstance(method, Method):
         raise ValueError(

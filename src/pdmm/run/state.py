@@ -1,7 +1,7 @@
 """All that changes in a run: what a checkpoint keeps, and what the next round starts from."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class RunState:
         accounts = self.accounts
         return {
             **vars(self),
-            "method": self.method.parameters,
+            "method": _parameters(self.method),
             "server": trees.flat(self.server),
             "accounts": {
                 **vars(accounts),
@@ -85,11 +85,17 @@ class RunState:
         return RunState(
             **{
                 **plain,
-                "method": self.method.with_parameters(plain["method"]),
+                "method": self.method.with_parameters(**plain["method"]),
                 "server": trees.rebuilt(self.server, plain["server"]),
                 "accounts": Accounts(**accounts),
             }
         )
+
+
+def _parameters(method: Method) -> dict[str, Any]:
+    """The parameters of the method as the user knows it."""
+    named = cast(Any, method.as_named)
+    return {f.name: getattr(named, f.name) for f in fields(named)}
 
 
 def held(x: Any, dtype: np.dtype[Any]) -> Floats:

@@ -80,7 +80,7 @@ class _Round:
 
     def _clients(self, name: str) -> int:
         place = self.sites.places[name]
-        return place.stop - place.start
+        return int(place.stop - place.start)
 
     def _payload(self, name: str) -> Payload:
         sites = self.sites

@@ -26,7 +26,8 @@ from pdmm.engines.sites.copies import Copies
 from pdmm.engines.sites.roster import Connection, Payload, Roster, SiteError
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Tally
-from pdmm.problems.constants import KINDS, Kind, Shown, Which, WithConstants
+from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
+from pdmm.problems.secants import Shown
 
 
 class AbsentError(ClientError):

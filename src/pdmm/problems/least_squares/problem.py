@@ -122,6 +122,10 @@ class LeastSquares(Problem):
         """The largest rank that an A_i'A_i can have."""
         return self._forms.rank
 
+    @property
+    def eigenbasis_size(self) -> int:
+        return self.rank
+
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Quadratics:
         if exact or self._factorised:
             return self._forms.hold(Spectral, threads)
