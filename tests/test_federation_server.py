@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-import mpi_cases as cases
 import pdmm
-from fake_sites import SHARES, FakeSites
+from builders import cases
+from builders.ranks import close
+from builders.sites import SHARES, FakeSites
 from pdmm.common.packing import unpack
 from pdmm.flare import runs, wire
 from pdmm.flare import server_run as server
-from ranks import close
 
 METHOD = pdmm.GPDMM(step_size=0.5, local_steps=5)
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import mpi_cases as cases
 import pdmm
-from fake_sites import SHARES, FakeSites
+from builders import cases
+from builders.ranks import close
+from builders.sites import SHARES, FakeSites
 from pdmm.engines.sites.federated import Federated
 from pdmm.engines.sites.roster import SiteError, SiteLostError
-from ranks import close
 
 SAME = [
     *("pdmm", "fedsplit", "inexact", "gpdmm", "agpdmm", "scaffold", "fedavg", "descent"),

@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import mpi_cases as cases
 import pdmm
+from builders import cases
 from pdmm.engines.sites.site import Site
 
 Payload = dict[str, Any]
