@@ -65,3 +65,39 @@ class FakeSites:
 
 
 SHARES = {"ana": range(0, 5), "ben": range(5, 6), "cyd": range(6, cases.M)}
+
+SILENT = "no answer within 1 seconds"
+
+
+class Absence:
+    """A site that does not answer in some rounds, and is back in the next, whatever a clock says.
+
+    The library asks an absent site in a thread of its own whether it is back. The last of the
+    rounds ends only when that thread has heard that it is, however busy the machine may be.
+
+    Args:
+        site: its name.
+        rounds: in which it does not answer, to any question.
+    """
+
+    def __init__(self, site: str, rounds: range) -> None:
+        self.site, self.rounds = site, rounds
+        self.now, self.over = 0, False
+        self.asked, self.asking = threading.Event(), threading.current_thread()
+
+    def fault(self, site: str, verb: str, payload: Payload) -> str | None:
+        """What is wrong with a question, for :class:`FakeSites`."""
+        self.now = payload.get("round", self.now)
+        if site != self.site or self.over or self.now < self.rounds.start:
+            return None
+        if verb == "hello":
+            self.asking = threading.current_thread()
+            self.asked.set()
+        return SILENT
+
+    def callback(self, r: int, x: Any = None) -> None:
+        """To be called after every round."""
+        if r == self.rounds[-1]:
+            assert self.asked.wait(60)
+            self.over = True
+            self.asking.join(60)
