@@ -10,6 +10,7 @@ from builders import cases
 from pdmm.engines.sites.site import Site
 
 Payload = dict[str, Any]
+Fault = Callable[[str, str, Payload], Any]
 
 
 class FakeSites:
@@ -26,7 +27,7 @@ class FakeSites:
         self,
         make: Callable[..., pdmm.Problem],
         shares: Mapping[str, Any],
-        fault: Callable[[str, str, Payload], Any] | None = None,
+        fault: Fault | None = None,
     ) -> None:
         self.names = sorted(shares, reverse=True)  # in no useful order
         self.make, self.shares, self.fault = make, shares, fault
