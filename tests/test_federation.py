@@ -19,8 +19,8 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-import federation_problem as fp
 import pdmm
+from builders import federation_problem as fp
 from pdmm.cli.main import app
 from pdmm.flare import job as jobs
 from pdmm.flare import kits, runs

@@ -6,7 +6,7 @@ import numpy as np
 
 import pdmm
 from record_runs import problems as p
-from record_runs.registry import M, Case, add_cases
+from record_runs.registry import Case, M, add_cases
 
 W = np.linspace(0.5, 2.0, M)
 

@@ -10,7 +10,7 @@ from record_runs import problems as p
 from record_runs.cases_automatic import ESTIMATED
 from record_runs.cases_links import AG, EVERYTHING, EXACT, GP, SCAFFOLD, SLOW, stragglers, turn
 from record_runs.cases_methods import SOFTMAX, W
-from record_runs.registry import M, Case, add, caught, run, solve
+from record_runs.registry import Case, M, add, caught, run, solve
 
 STOPPED: dict[str, Case] = {
     "agpdmm": (p.squares, AG, {"rounds": 25}),
@@ -21,7 +21,7 @@ STOPPED: dict[str, Case] = {
     "box": (p.squares, EXACT, {"rounds": 25, "regulariser": pdmm.Box(-0.5, np.ones(p.D))}),
     "automatic": (p.squares, None, {"x0": np.full(p.D, 10.0), "tolerance": 1e-20}),
     "automatic softmax": (p.softmax, None, {"rounds": 25}),
-    "automatic functions": (p.functions, None, {"rounds": 20}),
+    "automatic functions": (p.functions, None, {"rounds": 20, "tolerance": 1e-13}),
     "own rho": (p.softmax, pdmm.GPDMM(rho="auto"), {"rounds": 20, "state": "server"}),
     "anderson": (p.softmax, pdmm.AGPDMM(rho="auto", acceleration="anderson"), {"rounds": 20}),
     "loss": (p.squares, AG, {"rounds": 30, "loss": 0.3, "participation": 0.5}),
@@ -41,7 +41,7 @@ STOPPED: dict[str, Case] = {
 }
 
 
-def stop_and_go_on(case: Case, folder: Path, at: int = 8) -> dict[str, pdmm.Result]:
+def stop_and_go_on(folder: Path, case: Case, at: int) -> dict[str, pdmm.Result]:
     """The whole run, the same stopped by a callback, and what was made of it."""
     path = folder / "run.safetensors"
     stopped = solve(case, checkpoint=path, every=3, callback=lambda r, x: r == at)
@@ -51,16 +51,14 @@ def stop_and_go_on(case: Case, folder: Path, at: int = 8) -> dict[str, pdmm.Resu
 
 for name, case in STOPPED.items():
     at = 150 if name == "bits raised" else 8
-    add(
-        f"checkpoints/{name}",
-        lambda folder, case=case, at=at: stop_and_go_on(case, folder, at),  # type: ignore[misc]
-    )
+    add(f"checkpoints/{name}", stop_and_go_on, case, at)
 
 
 @run("checkpoints/more rounds")
 def more_rounds(folder: Path) -> Any:
-    path, given = folder / "run", {"participation": 0.5, "loss": 0.1, "bits": 8}
-    short = pdmm.solve(p.factorised(range(M)), AG, 10, checkpoint=path, **given)  # type: ignore[arg-type]
+    path = folder / "run"
+    given: dict[str, Any] = {"participation": 0.5, "loss": 0.1, "bits": 8}
+    short = pdmm.solve(p.factorised(range(M)), AG, 10, checkpoint=path, **given)
     longer = pdmm.resume(path, p.factorised(range(M)), rounds=25, every=4)
     again = pdmm.resume(path, p.factorised(range(M)))
     return {"short": short, "longer": longer, "again": again}
@@ -87,17 +85,11 @@ def several_stops(folder: Path) -> Any:
     """Stopped in rounds 5, 6 and 14, on one thread and on two."""
     path = folder / "run"
     given: dict[str, Any] = {"rounds": 30, **EVERYTHING, "checkpoint": path, "every": 4}
-    results = [pdmm.solve(p.squares(range(M)), GP, **given, callback=lambda r, x: r == 5)]
-    for at in (6, 14, 0):
-        results.append(
-            pdmm.resume(
-                path,
-                p.squares(range(M)),
-                threads=1 + at % 4,
-                callback=lambda r, x, at=at: r == at,  # type: ignore[misc]
-            )
-        )
-    return results
+    problem = p.squares(range(M))
+    first = pdmm.solve(problem, GP, **given, callback=lambda r, x: r == 5)
+    second = pdmm.resume(path, problem, threads=2, callback=lambda r, x: r == 6)
+    third = pdmm.resume(path, problem, threads=1, callback=lambda r, x: r == 14)
+    return first, second, third, pdmm.resume(path, problem)
 
 
 @run("checkpoints/callables")

@@ -7,31 +7,29 @@ import numpy as np
 import pdmm
 from record_runs import problems as p
 from record_runs.cases_methods import SQUARES
-from record_runs.registry import M, Case, add_cases
+from record_runs.registry import Case, M, add_cases
 
 
 def not_finite(clients: Any) -> pdmm.Functions:
     """Functions of which client 3's gradient is no number beyond a point."""
-    whole = p.functions(clients)
-    gradients = list(whole.functions["gradient"])
+    values, gradients = p.smooth(clients)
     plain = gradients[3]
     gradients[3] = lambda x: plain(x) if x[0] > -0.6 else np.nan * x
-    return pdmm.Functions(whole.functions["value"], gradients, p.D)
+    return pdmm.Functions(values, gradients, p.D)
+
+
+def wrong_shape(clients: Any) -> pdmm.Functions:
+    """Functions of which client 2's gradient is too short."""
+    values, gradients = p.smooth(clients)
+    plain = gradients[2]
+    gradients[2] = lambda x: plain(x)[:-1]
+    return pdmm.Functions(values, gradients, p.D)
 
 
 def raises(r: int, x: Any) -> None:
     """A callback of a user that fails."""
     if r == 4:
         raise KeyError("no such round")
-
-
-def wrong_shape(clients: Any) -> pdmm.Functions:
-    """Functions of which client 2's gradient is too short."""
-    whole = p.functions(clients)
-    gradients = list(whole.functions["gradient"])
-    plain = gradients[2]
-    gradients[2] = lambda x: plain(x)[:-1]
-    return pdmm.Functions(whole.functions["value"], gradients, p.D)
 
 
 def not_made(clients: Any) -> pdmm.Lazy:
@@ -59,7 +57,7 @@ ERRORS: dict[str, Case] = {
         pdmm.GradientDescent(0.3),
         {"rounds": 20, "tolerance": 1e-12, "check_every": 1, "record_every": 100},
     ),
-    "gradient automatic": (lambda c: p.breaking(c, 60), None, {"rounds": 20}),
+    "gradient automatic": (lambda c: p.breaking(c, 40), None, {"tolerance": 1e-14}),
     "gradient at the start": (lambda c: p.breaking(c, 0), pdmm.AGPDMM(0.3, 3), {"rounds": 5}),
     "value": (lambda c: p.breaking(c, 6, "value"), pdmm.AGPDMM(0.3, 3), {"rounds": 20}),
     "value at the end": (

@@ -7,7 +7,7 @@ import numpy as np
 import pdmm
 from record_runs import problems as p
 from record_runs.cases_methods import SOFTMAX, SQUARES, W
-from record_runs.registry import M, Case, add_cases
+from record_runs.registry import Case, M, add_cases
 
 AG, GP, EXACT = SQUARES["agpdmm"], SQUARES["gpdmm mean"], SQUARES["pdmm"]
 SCAFFOLD, FEDAVG, DESCENT = SQUARES["scaffold"], SQUARES["fedavg"], SQUARES["descent"]

@@ -7,7 +7,7 @@ import numpy as np
 
 import pdmm
 from record_runs import problems as p
-from record_runs.registry import M, Case, add_cases
+from record_runs.registry import Case, M, add_cases
 
 FAMILY = ("agpdmm", "gpdmm mean", "gpdmm last", "pdmm", "fedsplit", "inexact", "inexact server")
 
@@ -15,7 +15,7 @@ FAMILY = ("agpdmm", "gpdmm mean", "gpdmm last", "pdmm", "fedsplit", "inexact", "
 def methods(step: float, rho: float, steps: int = 4) -> dict[str, Any]:
     """Every method, with steps that suit a problem."""
     given: dict[str, Any] = {"step_size": step, "local_steps": steps}
-    split = {"gamma": 1 / rho, "step_size": 1 / (1 / step + rho), "local_steps": steps}
+    split = {**given, "gamma": 1 / rho, "step_size": 1 / (1 / step + rho)}
     return {
         "agpdmm": pdmm.AGPDMM(**given),
         "gpdmm mean": pdmm.GPDMM(**given),

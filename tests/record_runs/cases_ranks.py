@@ -18,7 +18,7 @@ from record_runs import problems as p
 from record_runs.cases_links import AG, EVERYTHING, EXACT, GP, SCAFFOLD, SLOW, STEPS
 from record_runs.cases_methods import SOFTMAX, SQUARES, W
 from record_runs.plain import flatten
-from record_runs.registry import M, Case, add, caught, run, solve
+from record_runs.registry import Case, M, add, caught, run, solve
 
 
 class Meeting:
@@ -121,16 +121,20 @@ RANKS: dict[str, Case] = {
 }
 BY_THREE = ("agpdmm", "softmax", "functions", "automatic", "everything", "softmax optimum", "lazy")
 
+
+def solve_on_all(folder: Path, size: int, case: Case) -> list[Any]:
+    """A case on so many ranks: the results of all."""
+    return on_ranks(size, lambda mpi: solve_on(mpi, case))
+
+
 for name, case in RANKS.items():
     for size in (2, 3) if name in BY_THREE else (2,) if len(name) % 2 else (3,):
-        add(
-            f"ranks {size}/{name}",
-            lambda _, size=size, case=case: on_ranks(size, lambda mpi: solve_on(mpi, case)),  # type: ignore[misc]
-        )
+        add(f"ranks {size}/{name}", solve_on_all, size, case)
 
 
-def stop_and_go_on(case: Case, first: int, then: int, path: Path) -> Any:
+def stop_and_go_on(folder: Path, case: Case, first: int, then: int) -> Any:
     """A run stopped on some ranks, and taken up on as many others."""
+    path = folder / "run"
 
     def stop(mpi: pdmm.engines.MPI) -> pdmm.Result:
         return solve_on(mpi, case, checkpoint=path, every=3, callback=lambda r, x: r == 8)
@@ -154,12 +158,7 @@ for name, first, then in (
     ("steepening", 2, 2),
     ("batches", 2, 1),
 ):
-    add(
-        f"ranks {first} then {then}/{name}",
-        lambda folder, case=RANKS[name], first=first, then=then: stop_and_go_on(  # type: ignore[misc]
-            case, first, then, folder / "run"
-        ),
-    )
+    add(f"ranks {first} then {then}/{name}", stop_and_go_on, RANKS[name], first, then)
 
 
 @run("ranks 2/a client that fails")

@@ -12,7 +12,7 @@ import pdmm
 from record_runs import problems as p
 from record_runs.cases_links import AG, EXACT, GP, SCAFFOLD
 from record_runs.cases_methods import SOFTMAX, SQUARES, W
-from record_runs.registry import M, Case, Make, add, caught, run
+from record_runs.registry import Case, M, Make, add, caught, run
 
 try:
     from pdmm.engines import Site, Sites  # type: ignore[attr-defined, unused-ignore]
@@ -76,8 +76,8 @@ class Connection:
             return copy.deepcopy(answer)
 
 
-def problem(connection: Connection, absent: str = "wait") -> Any:
-    """The sites as a problem."""
+def problem(connection: Connection, absent: Any = "wait") -> Any:
+    """The sites as a problem; ``absent`` may be wrong, to see what is said about it."""
     return Sites(connection, timeout=60.0, patience=120.0, absent=absent)
 
 
@@ -164,7 +164,9 @@ FULL: dict[str, Case] = {
 SKIP = ("agpdmm", "pdmm", "own rho", "automatic", "tolerance", "steepening", "anderson", "stopped")
 
 
-def solve_at(case: Case, absent: str, connection: Connection | None = None, **more: Any) -> Any:
+def solve_at(
+    folder: Path, case: Case, absent: str, connection: Connection | None = None, **more: Any
+) -> Any:
     """A case with its clients at the sites."""
     make, method, arguments = case
     connection = connection or Connection(make)
@@ -173,36 +175,33 @@ def solve_at(case: Case, absent: str, connection: Connection | None = None, **mo
 
 for name, case in FULL.items():
     for absent in ("wait", "skip") if name in SKIP else ("wait",):
-        add(
-            f"sites {absent}/{name}",
-            lambda _, case=case, absent=absent: solve_at(case, absent),  # type: ignore[misc]
-        )
-
-LEFT_OUT: dict[str, tuple[Case, Away]] = {}
+        add(f"sites {absent}/{name}", solve_at, case, absent)
 
 
-def add_away(name: str, case: Case, leaves: int, returns: int, verb: str | None = None) -> None:
-    """Enter a run without site ben for some rounds."""
-
-    def work(_: Path) -> Any:
-        away = Away(leaves, returns, verb)
-        connection = Connection(case[0], away.fault)
-        return solve_at(case, "skip", connection, callback=away.callback)
-
-    add(f"sites away/{name}", work)
+def without_ben(
+    folder: Path, case: Case, leaves: int, returns: int, verb: str | None = None
+) -> Any:
+    """A case without site ben for some rounds."""
+    away = Away(leaves, returns, verb)
+    connection = Connection(case[0], away.fault)
+    return solve_at(folder, case, "skip", connection, callback=away.callback)
 
 
 LONG: dict[str, Any] = {"rounds": 30}
-add_away("agpdmm", (p.squares, AG, LONG), 5, 14)
-add_away("gpdmm weights", (p.squares, GP, {**LONG, "weights": W}), 3, 4)
-add_away("pdmm", (p.squares, EXACT, {**LONG, "tolerance": 1e-8}), 5, 14)
-add_away("scaffold", (p.squares, SCAFFOLD, LONG), 5, 14)
-add_away("softmax", (p.softmax, pdmm.GPDMM(rho="auto"), LONG), 2, 9)
-add_away("automatic", (p.squares, None, {"rounds": 60}), 4, 12)
-add_away("lasso", (p.squares, EXACT, {**LONG, "regulariser": pdmm.L1(50.0)}), 5, 14)
-add_away("until the end", (p.squares, AG, {"rounds": 12}), 9, 10**9)
-add_away("first certificate", (p.squares, EXACT, {**LONG, "tolerance": 1e-6}), 0, 4, "gradient")
-add_away("a certificate", (p.squares, EXACT, {**LONG, "tolerance": 1e-12}), 10, 13, "gradient")
+AWAY: dict[str, tuple[Any, ...]] = {
+    "agpdmm": ((p.squares, AG, LONG), 5, 14),
+    "gpdmm weights": ((p.squares, GP, {**LONG, "weights": W}), 3, 4),
+    "pdmm": ((p.squares, EXACT, {**LONG, "tolerance": 1e-8}), 5, 14),
+    "scaffold": ((p.squares, SCAFFOLD, LONG), 5, 14),
+    "softmax": ((p.softmax, pdmm.GPDMM(rho="auto"), LONG), 2, 9),
+    "automatic": ((p.squares, None, {"rounds": 60}), 4, 12),
+    "lasso": ((p.squares, EXACT, {**LONG, "regulariser": pdmm.L1(50.0)}), 5, 14),
+    "until the end": ((p.squares, AG, {"rounds": 12}), 9, 10**9),
+    "first certificate": ((p.squares, EXACT, {**LONG, "tolerance": 1e-6}), 0, 4, "gradient"),
+    "a certificate": ((p.squares, EXACT, {**LONG, "tolerance": 1e-12}), 10, 13, "gradient"),
+}
+for name, how in AWAY.items():
+    add(f"sites away/{name}", without_ben, *how)
 
 
 @run("sites wait/three times silent")
@@ -217,10 +216,10 @@ def three_times_silent(folder: Path) -> Any:
         return None
 
     case: Case = (p.squares, pdmm.AGPDMM(rho="auto", acceleration="anderson"), {"rounds": 12})
-    return solve_at(case, "wait", Connection(case[0], fault))
+    return solve_at(folder, case, "wait", Connection(case[0], fault))
 
 
-def forgetful(case: Case, verb: str, absent: str) -> Any:
+def forgetful(folder: Path, case: Case, verb: str, absent: str) -> Any:
     """A run in which every other site that is asked something has just lost its memory."""
     count = 0
 
@@ -232,15 +231,15 @@ def forgetful(case: Case, verb: str, absent: str) -> Any:
                 connection.restart(site)
 
     connection = Connection(case[0], fault)
-    return solve_at(case, absent, connection)
+    return solve_at(folder, case, absent, connection)
 
 
 OWN: Case = (p.softmax, pdmm.GPDMM(rho="auto"), {"rounds": 15, "tolerance": 1e-30})
-for verb in ("round", "gradient"):
-    add(f"sites forget/{verb}", lambda _, verb=verb: forgetful(OWN, verb, "wait"))  # type: ignore[misc]
-add("sites forget/scaffold", lambda _: forgetful(FULL["scaffold"], "round", "skip"))
-add("sites forget/batches", lambda _: forgetful(FULL["batches"], "round", "skip"))
-add("sites forget/steepening", lambda _: forgetful(FULL["steepening"], "round", "wait"))
+add("sites forget/round", forgetful, OWN, "round", "wait")
+add("sites forget/gradient", forgetful, OWN, "gradient", "wait")
+add("sites forget/scaffold", forgetful, FULL["scaffold"], "round", "skip")
+add("sites forget/batches", forgetful, FULL["batches"], "round", "skip")
+add("sites forget/steepening", forgetful, FULL["steepening"], "round", "wait")
 
 
 @run("sites wait/late answers")
@@ -259,19 +258,19 @@ def late_answers(folder: Path) -> Any:
         return (lambda answer: late.pop()) if attempt == 2 else None
 
     connection = Connection(p.squares, fault)
-    return solve_at((p.squares, pdmm.PDMM(rho="auto"), {"rounds": 9}), "wait", connection)
+    case: Case = (p.squares, pdmm.PDMM(rho="auto"), {"rounds": 9})
+    return solve_at(folder, case, "wait", connection)
 
 
-def stop_and_go_on(case: Case, absent: str, path: Path, restart: bool) -> Any:
+def stop_and_go_on(folder: Path, case: Case, restart: bool) -> Any:
     """A run that is stopped and taken up, with sites that remember or that do not."""
-    connection = Connection(case[0])
-    stopped = solve_at(
-        case, absent, connection, checkpoint=path, every=4, callback=lambda r, x: r == 10
-    )
+    path, connection = folder / "run", Connection(case[0])
+    more: Any = {"checkpoint": path, "every": 4, "callback": lambda r, x: r == 10}
+    stopped = solve_at(folder, case, "wait", connection, **more)
     if restart:
         for name in SHARES:
             connection.restart(name)
-    resumed = pdmm.resume(path, problem(connection, absent))
+    resumed = pdmm.resume(path, problem(connection))
     return {"stopped": stopped, "resumed": resumed, "again": pdmm.resume(path, problem(connection))}
 
 
@@ -283,13 +282,8 @@ STOPPED: dict[str, Case] = {
     "steepening": FULL["steepening"],
     "batches": (p.batches, SOFTMAX["agpdmm"], {"rounds": 20}),
 }
-for name, case in STOPPED.items():
-    add(
-        f"sites checkpoints/{name}",
-        lambda folder, case=case, restart=len(name) % 2 == 0: stop_and_go_on(  # type: ignore[misc]
-            case, "wait", folder / "run", restart
-        ),
-    )
+for restart, (name, case) in enumerate(STOPPED.items()):
+    add(f"sites checkpoints/{name}", stop_and_go_on, case, restart % 2 == 1)
 
 
 @run("sites checkpoints/away meanwhile")
@@ -297,20 +291,14 @@ def away_meanwhile(folder: Path) -> Any:
     """A site leaves before the checkpoint, and is back when the run is taken up."""
     away, path = Away(6, 10**9), folder / "run"
     case: Case = (p.squares, GP, {"rounds": 25})
-    stopped = solve_at(
-        case,
-        "skip",
-        Connection(p.squares, away.fault),
-        checkpoint=path,
-        every=4,
-        callback=lambda r, x: r == 10,
-    )
+    more: Any = {"checkpoint": path, "every": 4, "callback": lambda r, x: r == 10}
+    stopped = solve_at(folder, case, "skip", Connection(p.squares, away.fault), **more)
     away.back.set()
     resumed = pdmm.resume(path, problem(Connection(p.squares), "skip"))
     return {"stopped": stopped, "resumed": resumed}
 
 
-def spoilt(change: Callable[[Payload], Payload], verb: str = "round") -> Any:
+def spoilt(folder: Path, change: Callable[[Payload], Payload], verb: str = "round") -> Any:
     """A run in which site ben's answer of round 7 is another than it gave."""
     now = 0
 
@@ -320,23 +308,28 @@ def spoilt(change: Callable[[Payload], Payload], verb: str = "round") -> Any:
         return change if site == "ben" and asked == verb and now == 7 else None
 
     case: Case = (p.squares, GP, {"rounds": 12, "tolerance": 1e-30, "check_every": 1})
-    return caught(lambda: solve_at(case, "wait", Connection(p.squares, fault)))
+    return caught(lambda: solve_at(folder, case, "wait", Connection(p.squares, fault)))
 
 
 @run("sites errors/spoilt answers")
 def spoilt_answers(folder: Path) -> Any:
+    """Each names the site and says what was wrong."""
+
+    def upload(change: Callable[[Any], Any]) -> Callable[[Payload], Payload]:
+        return lambda answer: {**answer, "upload": [change(part) for part in answer["upload"]]}
+
     return {
-        "nan": spoilt(lambda a: {**a, "upload": [a["upload"][0] * np.nan, *a["upload"][1:]]}),
-        "shape": spoilt(lambda a: {**a, "upload": [a["upload"][0][:, :-1], *a["upload"][1:]]}),
-        "dtype": spoilt(lambda a: {**a, "upload": [a["upload"][0].astype(np.float32)]}),
-        "gradient": spoilt(lambda a: {**a, "gradient": a["gradient"][:-1]}, "gradient"),
+        "nan": spoilt(folder, upload(lambda v: v * np.nan)),
+        "shape": spoilt(folder, upload(lambda v: v[:, :-1])),
+        "dtype": spoilt(folder, upload(lambda v: v.astype(np.float32))),
+        "gradient": spoilt(folder, lambda a: {**a, "gradient": a["gradient"][:-1]}, "gradient"),
     }
 
 
 @run("sites errors/a client that fails")
 def failing(folder: Path) -> Any:
     case: Case = (lambda clients: p.breaking(clients, 30), pdmm.AGPDMM(0.3, 3), {"rounds": 20})
-    return caught(lambda: solve_at(case, "wait"))
+    return caught(lambda: solve_at(folder, case, "wait"))
 
 
 @run("sites errors/no problem")

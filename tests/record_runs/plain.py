@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from _of_network(value)
     elif isinstance(value, pdmm.Constants):
         yield from ((name, getattr(value, name)) for name in CONSTANTS)
-    elif type(value).__name__ == "Certificate":
+    elif is_dataclass(value) and not isinstance(value, type | pdmm.Method):  # a certificate
         yield from ((field.name, getattr(value, field.name)) for field in fields(value))
     elif isinstance(value, BaseException):
         yield "error", type(value).__name__
@@ -83,7 +83,6 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield "notes", tuple(getattr(value, "__notes__", ()))
         yield "history", getattr(value, "history", None)
     elif isinstance(value, Mapping):
-        yield "names", repr(list(value)) if "seconds" not in value else repr(sorted(value))
         yield from ((str(key), part) for key, part in value.items() if key != "seconds")
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         yield from zip(value._fields, value, strict=True)

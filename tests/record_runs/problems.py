@@ -64,21 +64,27 @@ def many(clients: Clients) -> pdmm.LeastSquares:
 
 
 def softmax(
-    clients: Clients, batch: int | None = None, l2: float = 0.1, dtype: Any = np.float64
+    clients: Clients,
+    batch: int | None = None,
+    l2: float = 0.1,
+    dtype: Any = np.float64,
+    rows: int | None = None,
 ) -> pdmm.SoftmaxRegression:
-    """Two classes; with mini-batches all clients have 24 samples."""
-    rng = [np.random.default_rng([7, i]) for i in clients]
-    X = [r.standard_normal((24 if batch else 15 + i, 4)) for i, r in zip(clients, rng, strict=True)]
-    y = [(x[:, 0] + 0.3 * i > 1).astype(int) for i, x in zip(clients, X, strict=True)]
-    return pdmm.SoftmaxRegression([x.astype(dtype) for x in X], y, 2, l2=l2, batch_size=batch)
+    """Two classes, every client with another number of rows unless that is given."""
+    X, y = [], []
+    for i in clients:
+        x = np.random.default_rng([7, i]).standard_normal((rows or 15 + i, 4))
+        X.append(x.astype(dtype))
+        y.append((x[:, 0] + 0.3 * i > 1).astype(int))
+    return pdmm.SoftmaxRegression(X, y, 2, l2=l2, batch_size=batch)
 
 
 softmax32: Callable[[Clients], pdmm.SoftmaxRegression] = partial(softmax, dtype=np.float32)
-batches: Callable[[Clients], pdmm.SoftmaxRegression] = partial(softmax, batch=8)
+batches: Callable[[Clients], pdmm.SoftmaxRegression] = partial(softmax, batch=8, rows=24)
 
 
-def functions(clients: Clients, **given: Any) -> pdmm.Functions:
-    """Smooth functions, strongly convex with 1, whose gradients have the constant 1.25."""
+def smooth(clients: Clients) -> tuple[list[Any], list[Any]]:
+    """Values and gradients of smooth functions, mu being 1 and L 1.25."""
 
     def value(x: Any, i: int) -> float:
         return float(np.logaddexp(0, x - i / 5).sum() + 0.5 * ((x + 1) ** 2).sum())
@@ -86,12 +92,12 @@ def functions(clients: Clients, **given: Any) -> pdmm.Functions:
     def gradient(x: Any, i: int) -> Any:
         return 1 / (1 + np.exp(i / 5 - x)) + (x + 1)
 
-    return pdmm.Functions(
-        [partial(value, i=i) for i in clients],
-        [partial(gradient, i=i) for i in clients],
-        D,
-        **given,
-    )
+    return [partial(value, i=i) for i in clients], [partial(gradient, i=i) for i in clients]
+
+
+def functions(clients: Clients, **given: Any) -> pdmm.Functions:
+    """Smooth functions of a user."""
+    return pdmm.Functions(*smooth(clients), D, **given)
 
 
 known: Callable[[Clients], pdmm.Functions] = partial(
@@ -155,11 +161,10 @@ def not_convex(clients: Clients, **given: Any) -> pdmm.Functions:
 
 def breaking(clients: Clients, after: int, what: str = "gradient") -> pdmm.Functions:
     """Functions of which client 4's value or gradient fails from some call on."""
-    whole = functions(clients)
-    parts = {name: list(whole.functions[name]) for name in ("value", "gradient")}
+    values, gradients = smooth(clients)
     if 4 in clients:
-        k, calls = list(clients).index(4), 0
-        plain = parts[what][k]
+        parts, k, calls = values if what == "value" else gradients, list(clients).index(4), 0
+        plain = parts[k]
 
         def fails(x: Any) -> Any:
             nonlocal calls
@@ -168,8 +173,8 @@ def breaking(clients: Clients, after: int, what: str = "gradient") -> pdmm.Funct
                 raise OSError("the disk is gone")
             return plain(x)
 
-        parts[what][k] = fails
-    return pdmm.Functions(parts["value"], parts["gradient"], D)
+        parts[k] = fails
+    return pdmm.Functions(values, gradients, D)
 
 
 def diagonals(clients: Clients) -> pdmm.Quadratic:

@@ -17,11 +17,11 @@ RUNS: dict[str, Work] = {}
 M = 12  # clients of nearly all runs
 
 
-def add(name: str, work: Work) -> None:
-    """Enter a run."""
+def add(name: str, work: Callable[..., Any], *arguments: Any) -> None:
+    """Enter a run: work(folder, *arguments)."""
     if name in RUNS:
         raise ValueError(f"there are two runs with the name {name!r}")
-    RUNS[name] = work
+    RUNS[name] = lambda folder: work(folder, *arguments)
 
 
 def run(name: str) -> Callable[[Work], Work]:
@@ -37,16 +37,14 @@ def run(name: str) -> Callable[[Work], Work]:
 def add_cases(group: str, table: Mapping[str, Case], traced: bool = False) -> None:
     """Enter every case of a table as a run in one process; if traced, with all its iterates."""
     for name, case in table.items():
-        add(f"{group}/{name}", lambda _, case=case: (follow if traced else solve)(case))  # type: ignore[misc]
+        add(f"{group}/{name}", _followed if traced else _solved, case)
 
 
-def solve(case: Case, **more: Any) -> pdmm.Result:
-    """The run of a case with all clients in this process."""
-    make, method, arguments = case
-    return pdmm.solve(make(range(M)), method, **{**arguments, **more})
+def _solved(folder: Path, case: Case) -> pdmm.Result:
+    return solve(case)
 
 
-def follow(case: Case) -> dict[str, Any]:
+def _followed(folder: Path, case: Case) -> dict[str, Any]:
     """The run of a case, and the server's x after every round."""
     iterates: list[Any] = []
     asked = case[2].get("callback")
@@ -57,6 +55,12 @@ def follow(case: Case) -> dict[str, Any]:
 
     result = solve(case, callback=callback)
     return {"result": result, "iterates": np.array(iterates)}
+
+
+def solve(case: Case, **more: Any) -> pdmm.Result:
+    """The run of a case with all clients in this process."""
+    make, method, arguments = case
+    return pdmm.solve(make(range(M)), method, **{**arguments, **more})
 
 
 def caught(work: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import mpi_cases as cases
 import pdmm
-from fake_sites import SHARES, FakeSites
+from builders import cases
+from builders.ranks import close
+from builders.sites import SHARES, SILENT, Absence, FakeSites
 from pdmm.engines.sites.federated import Federated
 from pdmm.engines.sites.roster import SiteError, SiteLostError
-from ranks import close
 
 SAME = [
     *("pdmm", "fedsplit", "inexact", "gpdmm", "agpdmm", "scaffold", "fedavg", "descent"),
     *("anderson", "softmax", "batches", "lasso", "float32", "quadratic", "stopped", "diverges"),
 ]
 METHOD = pdmm.AGPDMM(step_size=2e-3, local_steps=4)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for long between two questions."""
+    monkeypatch.setattr("pdmm.engines.sites.roster.PAUSE", 0.005)
+    monkeypatch.setattr("pdmm.engines.sites.remote.PAUSE", 0.005)
 
 
 def federated(sites: FakeSites, patience: float = 20.0, absent: Any = "wait") -> Federated:
@@ -77,26 +85,22 @@ def test_a_round_costs_one_vector_each_way() -> None:
 # --- faults ---------------------------------------------------------------------------------
 
 
-def absent(name: str, rounds: range) -> Callable[[str, str, Any], Any]:
-    """A fault: a site does not answer in some rounds, and to nothing else meanwhile."""
-    now = 0
-
-    def fault(site: str, verb: str, payload: Any) -> str | None:
-        nonlocal now
-        now = payload.get("round", now)
-        return "no answer within 1 seconds" if site == name and now in rounds else None
-
-    return fault
+@cache
+def exact() -> Any:
+    """The minimiser of the least squares."""
+    return pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400).x
 
 
 @pytest.mark.parametrize("method", [METHOD, pdmm.GPDMM(2e-3, 4), pdmm.PDMM(rho=40.0)])
 def test_an_absent_site_is_left_out_and_taken_back(method: pdmm.Method) -> None:
-    sites = FakeSites(cases.least_squares, SHARES, absent("ben", range(5, 15)))
-    result = pdmm.solve(federated(sites, absent="skip"), method, rounds=1200, record_every=100)
-    exact = pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400)
-    assert close(exact.x, result.x)
+    absence = Absence("ben", range(5, 15))
+    sites = FakeSites(cases.least_squares, SHARES, absence.fault)
+    problem = federated(sites, absent="skip", patience=120.0)
+    arguments: dict[str, Any] = {"record_every": 100, "callback": absence.callback}
+    result = pdmm.solve(problem, method, rounds=400, **arguments)
+    assert close(exact(), result.x)
     (said,) = [text for text in result.choices if "ben" in text]
-    assert said.startswith("site ben did not answer in rounds 5 to ")
+    assert said == "site ben did not answer in rounds 5 to 14: the run went on without it"
 
 
 def test_those_who_may_be_left_out_cannot_be_accelerated() -> None:
@@ -162,7 +166,7 @@ def test_late_and_repeated_answers_count_once() -> None:
         attempt = attempts[payload["round"]] = attempts.get(payload["round"], 0) + 1
         if attempt == 1:  # the site works, and the server hears nothing
             late.append(sites.sites[site].answer(verb, dict(payload)))
-            return "no answer within 1 seconds"
+            return SILENT
         return (lambda answer: late.pop()) if attempt == 2 else None
 
     sites = FakeSites(cases.least_squares, SHARES, fault)
@@ -185,7 +189,7 @@ def test_any_faults_and_still_the_exact_optimum(seed: int) -> None:
             if chance > 0.8:
                 if rng.random() < 0.5:  # it works, and the answer is lost
                     sites.sites[site].answer(verb, dict(payload))
-                return "no answer within 1 seconds"
+                return SILENT
         return None
 
     def settle(r: int, x: Any) -> None:
@@ -200,15 +204,15 @@ def test_any_faults_and_still_the_exact_optimum(seed: int) -> None:
         callback=settle,
         record_every=300,
     )
-    exact = pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400)
-    assert close(exact.x, result.x)
+    assert close(exact(), result.x)
 
 
 def test_a_run_stops_when_a_site_is_silent_for_too_long(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
-    sites = FakeSites(cases.least_squares, SHARES, absent("ben", range(8, 10**9)))
+    absence = Absence("ben", range(8, 10**9))
+    sites = FakeSites(cases.least_squares, SHARES, absence.fault)
     slow: Callable[[int, Any], None] = lambda r, x: time.sleep(0.01)  # noqa: E731
-    with pytest.raises(SiteLostError, match="site ben has not answered for 1 seconds"):
+    with pytest.raises(SiteLostError, match=r"site ben has not answered for \d+ seconds"):
         pdmm.solve(
             federated(sites, patience=0.5, absent="skip"),
             METHOD,
@@ -220,9 +224,8 @@ def test_a_run_stops_when_a_site_is_silent_for_too_long(tmp_path: Path) -> None:
     sites.fault = None
     for name in sites.names:
         sites.restart(name)
-    resumed = pdmm.resume(path, federated(sites), rounds=1200)
-    exact = pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400)
-    assert close(exact.x, resumed.x)
+    resumed = pdmm.resume(path, federated(sites), rounds=400)
+    assert close(exact(), resumed.x)
 
 
 def test_a_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -325,18 +328,18 @@ def test_a_site_away_at_a_certificate_costs_only_that_certificate(when: str) -> 
         count += site == "ben" and verb == "gradient"
         early = when == "first" and verb == "gradient" and count == 1
         late = when == "last" and rounds >= 10
-        return "no answer within 1 seconds" if site == "ben" and (early or late) else None
+        return SILENT if site == "ben" and (early or late) else None
 
     sites = FakeSites(cases.least_squares, SHARES, fault)
     tolerance = 1e-6 if when == "first" else None
     begun = time.monotonic()
     result = pdmm.solve(
-        federated(sites, absent="skip"),
+        federated(sites, absent="skip", patience=120.0),
         pdmm.PDMM(rho=40.0),
         12 if tolerance is None else 100,
         tolerance=tolerance,
     )
-    assert time.monotonic() - begun < 10  # half of the patience
+    assert time.monotonic() - begun < 60  # half of the patience
     if when == "first":
         assert result.reason.startswith("certified after round")
     else:
@@ -351,7 +354,7 @@ def test_a_silent_site_does_not_make_a_checkpoint_useless(tmp_path: Path) -> Non
     def fault(site: str, verb: str, payload: Any) -> str | None:
         nonlocal values
         values += site == "ben" and verb == "value"
-        return "no answer within 1 seconds" if values == 1 and verb == "value" else None
+        return SILENT if values == 1 and verb == "value" else None
 
     for fault_now, fault_later in ((fault, None), (None, fault)):
         path, values = tmp_path / f"run{values}", 0
@@ -430,10 +433,3 @@ def test_what_a_site_raises_is_told_with_its_name() -> None:
         federated(FakeSites(lambda c: {"name": "Smith"}, SHARES))  # type: ignore[arg-type, return-value]
     with pytest.raises(ValueError, match="knows no 'dance'"):
         FakeSites(cases.softmax, SHARES).sites["ana"].answer("dance", {})
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for long between two questions."""
-    monkeypatch.setattr("pdmm.engines.sites.roster.PAUSE", 0.005)
-    monkeypatch.setattr("pdmm.engines.sites.remote.PAUSE", 0.005)

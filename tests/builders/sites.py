@@ -5,11 +5,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import mpi_cases as cases
 import pdmm
+from builders import cases
 from pdmm.engines.sites.site import Site
 
 Payload = dict[str, Any]
+Fault = Callable[[str, str, Payload], Any]
 
 
 class FakeSites:
@@ -26,7 +27,7 @@ class FakeSites:
         self,
         make: Callable[..., pdmm.Problem],
         shares: Mapping[str, Any],
-        fault: Callable[[str, str, Payload], Any] | None = None,
+        fault: Fault | None = None,
     ) -> None:
         self.names = sorted(shares, reverse=True)  # in no useful order
         self.make, self.shares, self.fault = make, shares, fault
@@ -65,3 +66,39 @@ class FakeSites:
 
 
 SHARES = {"ana": range(0, 5), "ben": range(5, 6), "cyd": range(6, cases.M)}
+
+SILENT = "no answer within 1 seconds"
+
+
+class Absence:
+    """A site that does not answer in some rounds, and is back in the next, whatever a clock says.
+
+    The library asks an absent site in a thread of its own whether it is back. The last of the
+    rounds ends only when that thread has heard that it is, however busy the machine may be.
+
+    Args:
+        site: its name.
+        rounds: in which it does not answer, to any question.
+    """
+
+    def __init__(self, site: str, rounds: range) -> None:
+        self.site, self.rounds = site, rounds
+        self.now, self.over = 0, False
+        self.asked, self.asking = threading.Event(), threading.current_thread()
+
+    def fault(self, site: str, verb: str, payload: Payload) -> str | None:
+        """What is wrong with a question, for :class:`FakeSites`."""
+        self.now = payload.get("round", self.now)
+        if site != self.site or self.over or self.now < self.rounds.start:
+            return None
+        if verb == "hello":
+            self.asking = threading.current_thread()
+            self.asked.set()
+        return SILENT
+
+    def callback(self, r: int, x: Any = None) -> None:
+        """To be called after every round."""
+        if r == self.rounds[-1]:
+            assert self.asked.wait(60)
+            self.over = True
+            self.asking.join(60)

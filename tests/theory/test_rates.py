@@ -240,5 +240,5 @@ def test_the_constants_are_the_problems_own_unless_given() -> None:
 
 
 def test_every_example_of_the_page_prints_what_it_says() -> None:
-    page = Path(__file__).parents[1] / "docs" / "theory.md"
+    page = Path(__file__).parents[2] / "docs" / "theory.md"
     assert doctest.testfile(str(page), module_relative=False, encoding="utf-8").failed == 0

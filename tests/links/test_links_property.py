@@ -1,6 +1,6 @@
 """Everything at once, on random problems: the optimum must be exact.
 
-``PDMM_EXAMPLES=500 pytest tests/test_unreliable_property.py`` runs it for long.
+``PDMM_EXAMPLES=500 pytest tests/links/test_links_property.py`` runs it for long.
 """
 
 import os
