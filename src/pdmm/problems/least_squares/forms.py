@@ -152,9 +152,10 @@ class Forms:
         def fill_wide(clients: slice) -> None:
             for i in range(clients.start, clients.stop):
                 A, b = self.rows.wide(i)
-                _, s, vectors = np.linalg.svd(A, full_matrices=False)
-                W[i, : len(s)] = vectors
-                e[i, : len(s)] = s * s
+                svd = np.linalg.svd(A, full_matrices=False)
+                found = slice(0, len(svd.S))
+                W[i, found] = svd.Vh
+                e[i, found] = svd.S * svd.S
                 g[i], c[i] = _linear_terms(A, b)
 
         list(threads.map(fill_tall if self.tall else fill_wide, self.few()))

@@ -152,7 +152,7 @@ class LeastSquares(Problem):
         return self
 
     def blocks(self) -> list[slice]:
-        # A dozen vectors a client; matrices are kept in cache within a block.
+        # A dozen vectors for each client; matrices are kept in cache within a block.
         vectors = 12 * self.dimension * self.dtype.itemsize
         return partition(self.clients, vectors, vectors + self._forms.matrix_bytes)
 
@@ -190,7 +190,9 @@ class LeastSquares(Problem):
             b = team.gather(stacked(data.b, weights))
             return WideTotal(np.concatenate(A), np.concatenate(b))
         here = self._weighted_moments(weights, threads)
-        H, g, c = (team.sum(np.asarray(part)) for part in here)
+        H = team.sum(np.asarray(here.H, dtype=np.float64))
+        g = team.sum(np.asarray(here.g, dtype=np.float64))
+        c = team.sum(np.asarray(here.c))
         return DenseTotal(H, g, float(c), data, weights, team=team)
 
     def _weighted_moments(self, weights: Vector, threads: Threads) -> Moments:

@@ -65,7 +65,10 @@ class RandomData:
 
         def fill(i: int) -> None:
             A, b = self._client(self.clients[i])
-            H[i], g[i], c[i] = moments(A, b)
+            found = moments(A, b)
+            H[i] = found.H
+            g[i] = found.g
+            c[i] = found.c
 
         list(threads.map(fill, range(m)))
         return Moments(H, g, c)
