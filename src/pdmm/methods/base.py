@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     Server = TypeVar("Server", bound=tuple[Any, ...], default=Any)
-    Memory = TypeVar("Memory", default=Any)  # a tuple too; the PDMM family asks for its z
+    Memory = TypeVar("Memory", bound=tuple[Any, ...], default=Any)
     Message = TypeVar("Message", bound=tuple[Any, ...], default=Any)
     Upload = TypeVar("Upload", bound=tuple[Any, ...], default=Any)
     Draft = TypeVar("Draft", bound=tuple[Any, ...], default=Any)
