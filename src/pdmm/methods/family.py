@@ -64,7 +64,7 @@ Held: TypeAlias = Any  # a Memory, or what else has a z: members differ in what 
 Kept: TypeAlias = Any  # a member's draft
 
 
-class Family(Method[Server, Held, Message, Upload, Kept]):
+class Family(Method):
     """The common core; a member of the family adds :meth:`local` and :attr:`penalty`."""
 
     relaxation: float
@@ -164,7 +164,7 @@ class ExactFamily(Family):
         return f.prox(anchor, self.penalty, x_s), Nothing()  # eq. client_update
 
 
-class GradientFamily(GradientSteps[Server, Held, Message, Upload, Kept], Family):
+class GradientFamily(GradientSteps, Family):
     """GPDMM and AGPDMM: steps 1/(1/eta + rho), and rho = 1/(K eta) unless given."""
 
     rho: float | Auto | None
