@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     Server = TypeVar("Server", bound=tuple[Any, ...], default=Any)
-    Memory = TypeVar("Memory", default=Any)  # a tuple too; the PDMM family asks for its z
+    Memory = TypeVar("Memory", bound=tuple[Any, ...], default=Any)
     Message = TypeVar("Message", bound=tuple[Any, ...], default=Any)
     Upload = TypeVar("Upload", bound=tuple[Any, ...], default=Any)
     Draft = TypeVar("Draft", bound=tuple[Any, ...], default=Any)
@@ -90,8 +90,12 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
     """A federated method: pure functions from state and messages to state and messages.
 
     Server, Memory, Message, Upload and Draft are NamedTuples of arrays. Memory, Upload and
-    Draft have one row per client; Server and Message have none. A method states its five types,
-    ``class FedAvg(Method[Server, Nothing, Server, Upload, Nothing])``, or none of them.
+    Draft have one row per client; Server and Message have none.
+
+    A method of your own may state its five types, ``class Mine(Method[Server, Memory, Message,
+    Upload, Draft])``, and have them checked against each other, or none of them. The methods
+    that users put into one list state theirs in their signatures alone, because mypy finds no
+    common type for ``[AGPDMM(...), Scaffold(...)]`` if these have different type arguments.
     """
 
     paper_vectors: ClassVar[tuple[int, int]]

@@ -15,7 +15,7 @@ client that is absent or whose upload is lost contributes exactly nothing.
 """
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from pdmm.common.checks import number, positive
 from pdmm.methods.adaptive import Adaptive
@@ -60,28 +60,11 @@ class Upload(NamedTuple):
     dz: Array
 
 
-class HasZ(Protocol):
-    """What every member of the family remembers at least: z_i."""
-
-    @property
-    def z(self) -> Array:
-        """The sum of all that the client uploaded."""
+Held: TypeAlias = Any  # a Memory, or what else has a z: members differ in what they remember
+Kept: TypeAlias = Any  # a member's draft
 
 
-# What the clients of a member remember, and what they keep once their upload has arrived.
-if TYPE_CHECKING:  # with defaults, as in base.py
-    from typing_extensions import TypeVar
-
-    Held = TypeVar("Held", bound=HasZ, default=Any)
-    Draft = TypeVar("Draft", bound=tuple[Any, ...], default=Any)
-else:
-    from typing import TypeVar
-
-    Held = TypeVar("Held")
-    Draft = TypeVar("Draft")
-
-
-class Family(Method[Server, Held, Message, Upload, Draft], Generic[Held, Draft]):
+class Family(Method):
     """The common core; a member of the family adds :meth:`local` and :attr:`penalty`."""
 
     relaxation: float
@@ -100,7 +83,7 @@ class Family(Method[Server, Held, Message, Upload, Draft], Generic[Held, Draft])
     @abstractmethod
     def local(
         self, f: Oracle, x_s: Array, anchor: Array, memory: Held, steps: int
-    ) -> tuple[Array, Draft]:
+    ) -> tuple[Array, Kept]:
         """What stands for x_i, and the draft to keep once the upload has arrived."""
 
     def check_family(self) -> None:
@@ -136,12 +119,12 @@ class Family(Method[Server, Held, Message, Upload, Draft], Generic[Held, Draft])
         return Server(z=x0, x=prox(1 * x0, 1 / self.penalty))  # no array is shared by two fields
 
     def client_start(self, x0: Array) -> Held:
-        return cast(Held, Memory(z=x0))  # a member that remembers more overrides this
+        return Memory(z=x0)  # a member that remembers more overrides this
 
     def broadcast(self, server: Server) -> Message:
         return Message(x=server.x)
 
-    def client(self, message: Message, memory: Held, f: Oracle, steps: int) -> tuple[Upload, Draft]:
+    def client(self, message: Message, memory: Held, f: Oracle, steps: int) -> tuple[Upload, Kept]:
         x_s = message.x
         anchor = 2 * x_s - memory.z  # = x_s - lam_{s|i}/rho, eq. server_update
         x, draft = self.local(f, x_s, anchor, memory, steps)
@@ -150,8 +133,8 @@ class Family(Method[Server, Held, Message, Upload, Draft], Generic[Held, Draft])
         # change keeps the server's mean equal to the mean of the z_i, in float32 too.
         return Upload(dz=(memory.z + dz) - memory.z), draft
 
-    def accept(self, memory: Held, draft: Draft, delivered: Upload) -> Held:
-        return cast(Held, Memory(z=memory.z + delivered.dz))
+    def accept(self, memory: Held, draft: Kept, delivered: Upload) -> Held:
+        return Memory(z=memory.z + delivered.dz)
 
     def spread(self, upload: Upload) -> Array:
         return upload.dz / (2 * self.relaxation)
@@ -165,7 +148,7 @@ class Family(Method[Server, Held, Message, Upload, Draft], Generic[Held, Draft])
         return Server(z=z, x=prox(1 * z, 1 / self.penalty))  # eq. server_update
 
 
-class ExactFamily(Family[Memory, Nothing]):
+class ExactFamily(Family):
     """The members whose clients minimise exactly: PDMM and FedSplit."""
 
     exact = True
@@ -181,9 +164,7 @@ class ExactFamily(Family[Memory, Nothing]):
         return f.prox(anchor, self.penalty, x_s), Nothing()  # eq. client_update
 
 
-class GradientFamily(
-    GradientSteps[Server, Held, Message, Upload, Draft], Family[Held, Draft], Generic[Held, Draft]
-):
+class GradientFamily(GradientSteps, Family):
     """GPDMM and AGPDMM: steps 1/(1/eta + rho), and rho = 1/(K eta) unless given."""
 
     rho: float | Auto | None

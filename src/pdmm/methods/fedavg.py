@@ -23,7 +23,7 @@ class Upload(NamedTuple):
 
 @register("fedavg")
 @dataclass(frozen=True)
-class FedAvg(GradientSteps[Server, Nothing, Server, Upload, Nothing]):
+class FedAvg(GradientSteps):
     """Federated averaging: K local gradient steps, then the mean of the results.
 
     With K > 1 and clients that differ it does not reach the optimum, whatever the number

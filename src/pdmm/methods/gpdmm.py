@@ -24,7 +24,7 @@ class Draft(NamedTuple):
 
 @register("gpdmm")
 @dataclass(frozen=True)
-class GPDMM(GradientFamily[Memory, Draft]):
+class GPDMM(GradientFamily):
     """Gradient-based PDMM: K gradient steps a round, from the client's own last iterate.
 
     Args:

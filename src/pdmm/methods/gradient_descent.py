@@ -24,7 +24,7 @@ class Upload(NamedTuple):
 
 @register("gradient-descent")
 @dataclass(frozen=True)
-class GradientDescent(Method[Server, Nothing, Server, Upload, Nothing]):
+class GradientDescent(Method):
     """Gradient descent: one gradient per client and round, one step at the server.
 
     ``x_s <- prox(x_s - step_size * mean_i grad f_i(x_s))``, the prox being that of

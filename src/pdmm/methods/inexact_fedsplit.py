@@ -6,16 +6,14 @@ from typing import Literal, Self
 from pdmm.common.checks import one_of, positive
 from pdmm.methods.automatic import Chosen, Reasons, steps_of_nearly_exact
 from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, settled
-from pdmm.methods.family import Acceleration, Family, Memory, Message, Server, Upload
+from pdmm.methods.family import Acceleration, Family, Memory
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
 @register("inexact-fedsplit")
 @dataclass(frozen=True)
-class InexactFedSplit(
-    GradientSteps[Server, Memory, Message, Upload, Nothing], Family[Memory, Nothing]
-):
+class InexactFedSplit(GradientSteps, Family):
     """FedSplit with ``local_steps`` plain gradient steps in place of the proximal step.
 
     Args:

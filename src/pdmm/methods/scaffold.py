@@ -44,7 +44,7 @@ class Draft(NamedTuple):
 
 @register("scaffold")
 @dataclass(frozen=True)
-class Scaffold(GradientSteps[Server, Memory, Server, Upload | BothUploads, Draft]):
+class Scaffold(GradientSteps):
     """SCAFFOLD: local gradient steps, their drift corrected by control variates.
 
     Published, a client uploads x_i - x_s and c_i' - c_i, two vectors. The second follows
