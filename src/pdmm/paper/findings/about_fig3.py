@@ -61,8 +61,9 @@ def section(runs: Runs, out: Path, quick: bool) -> Section:
 
 def _text(rounds: int, quick: bool) -> list[str]:
     setting = (
-        f"One class per client, eta = {fig3.STEP}, batches of {fig3.BATCH} in stored order, pixels / "
-        f"255, a bias, {rounds} rounds from 0. The paper does not state the number of rounds."
+        f"One class per client, eta = {fig3.STEP}, batches of {fig3.BATCH} in stored order, "
+        f"pixels / 255, a bias, {rounds} rounds from 0. The paper does not state the number of "
+        "rounds."
     )
     if quick:
         return [

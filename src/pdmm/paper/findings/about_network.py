@@ -46,7 +46,8 @@ def section(runs: Runs, out: Path, quick: bool) -> Section:
             f"error is {ACCURACY:g} of the first.",
             "Where every message is heard by all neighbours and none is lost, a node need only "
             "broadcast x_i: a neighbour j knows z_{j|i}, which it made itself, and so what i would "
-            f"have sent it. Then PDMM needs {heard} transmissions, one for each node and iteration.",
+            f"have sent it. Then PDMM needs {heard} transmissions, one for each node and "
+            "iteration.",
             f"With {LOSSES[1]:.0%} of all messages lost PDMM and ADMM still find the mean, only "
             f"later. Gossip does not: an exchange of which one half was lost changes the sum, and "
             f"it ends {end:.1g} of the first error away from the mean (median).",
