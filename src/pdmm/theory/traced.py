@@ -23,7 +23,7 @@ NOT_OPTIMAL = 1e-6  # a relative slope at x_star above which it is not what it s
 class Round(NamedTuple):
     """One round of the PDMM family: what the clients had before, and what came of it."""
 
-    before: Any  # the clients' memory, with one row a client
+    before: Any  # the clients' memory, with one row per client
     anchor: Vector  # a_i = 2 x_s - z_i
     x: Vector  # what stands for x_i: z_i' = 2 x_i - a_i
     z: Vector  # z_i', after the round
@@ -42,7 +42,9 @@ class Watched:
         x_star: Any,
         clients: InProcess,
     ) -> None:
-        self.problem, self.method, self.rounds = problem, method, rounds
+        self.problem = problem
+        self.method = method
+        self.rounds = rounds
         d = problem.dimension
         start = (np.zeros(d) if x0 is None else vector("x0", x0, d)).astype(problem.dtype)
         self.x0 = start.astype(np.float64)
@@ -54,7 +56,7 @@ class Watched:
         self._check_optimal()
 
     def each(self, part: Callable[[Block, slice], Floats]) -> Vector:
-        """Something of every block of clients, joined, a row a client."""
+        """Something of every block of clients, joined, with one row per client."""
         parts = (part(self.clients.source.at(block), block) for block in self.clients.blocks)
         return np.concatenate([np.asarray(rows, dtype=np.float64) for rows in parts])
 

@@ -1,12 +1,14 @@
-"""What the theorems promise, beside what runs do."""
+"""Theorems 1 and 2, and the bound of Inexact FedSplit: what is promised, beside what runs do."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from pdmm import theory
 from pdmm.paper import theorem1
-from pdmm.paper.findings import FAILS, HOLDS, PART, Runs
+from pdmm.paper.findings.verdicts import FAILS, PART, Claim, Runs, Table, verdict
 from pdmm.paper.jobs import least_squares
 from pdmm.paper.store import Columns
 from pdmm.report.document import Section
@@ -16,28 +18,49 @@ ROUNDING = 1e-20  # squares below this part of the first are rounding, and their
 ACCURACY = 1e-6  # of Q; a thousandth of the distance
 KAPPAS = (7.0, 100.0)
 
+ByRho = dict[tuple[str, int], Columns]  # rho, local steps
+ByStart = dict[tuple[str, int], Columns]  # start, local steps
+BySteps = dict[int, Columns]
 
-def about_theorem1(runs: Runs, out: Path, quick: bool) -> Section:
+
+@dataclass
+class Measured:
+    """The runs, by what they were made for."""
+
+    first: ByRho = field(default_factory=dict)
+    """GPDMM for Theorem 1."""
+    second: BySteps = field(default_factory=dict)
+    """GPDMM for Theorem 2."""
+    split: ByStart = field(default_factory=dict)
+    """Inexact FedSplit from x0 = 0."""
+    moved: Columns = field(default_factory=dict)
+    """Inexact FedSplit from x0 = x*."""
+
+    @classmethod
+    def of(cls, runs: Runs) -> "Measured":
+        """Sort the runs of the experiment."""
+        measured = cls()
+        for job, columns in runs:
+            what = job.parameters["what"]
+            settings = job.parameters["settings"]
+            K = settings["local_steps"]
+            if what == theorem1.FIRST:
+                measured.first[settings["rho"], K] = columns
+            elif what == theorem1.SECOND:
+                measured.second[K] = columns
+            elif settings["x0"] == "x*":
+                measured.moved = columns
+            else:
+                measured.split[settings["start"], K] = columns
+        return measured
+
+
+def section(runs: Runs, out: Path, quick: bool) -> Section:
     """Theorems 1 and 2, and the bound of Inexact FedSplit."""
-    first: dict[tuple[str, int], Columns] = {}
-    second: dict[int, Columns] = {}
-    split: dict[tuple[str, int], Columns] = {}
-    moved: Columns = {}
-    for job, columns in runs:
-        what, s = job.parameters["what"], job.parameters["settings"]
-        K = s["local_steps"]
-        if what == theorem1.FIRST:
-            first[s["rho"], K] = columns
-        elif what == theorem1.SECOND:
-            second[K] = columns
-        elif s["x0"] == "x*":
-            moved = columns
-        else:
-            split[s["start"], K] = columns
-    figures = _figure(first, second, split, out)
-
+    measured = Measured.of(runs)
     problem = least_squares(**runs[0][0].parameters["problem"])
-    L, mu = theorem1.largest_smoothness(problem), theorem1.least_convexity(problem)
+    L = theorem1.largest_smoothness(problem)
+    mu = theorem1.least_convexity(problem)
     m, n, d = theorem1.sizes(quick)
     return Section(
         "Theorems 1 and 2",
@@ -53,45 +76,49 @@ def about_theorem1(runs: Runs, out: Path, quick: bool) -> Section:
             "a thousandth of the distance, by Theorem 1 with its best eta and rho and by the "
             "bound of Inexact FedSplit with b = 0 (second table).",
         ],
-        tables=[_table(first), _promises()],
+        tables=[_table(measured.first), _promises()],
         claims=[
-            _theorem1(first),
-            _theorem2(second),
-            _tighter(split),
-            _printed(split, moved),
+            _theorem1(measured.first),
+            _theorem2(measured.second),
+            _tighter(measured.split),
+            _printed(measured.split, measured.moved),
         ],
-        figures=figures[:1],
+        figures=[_figure(measured, out)],
     )
 
 
-def _figure(
-    first: dict[tuple[str, int], Columns],
-    second: dict[int, Columns],
-    split: dict[tuple[str, int], Columns],
-    out: Path,
-) -> list[Path]:
-    top, middle, bottom = [], [], []
-    for K in theorem1.KS:
-        c = first[theorem1.PAPER_RHO, K]
-        top.append(Panel(f"K = {K}, β = {c['rate'][0]:.3f}", _pair(c)))
-        middle.append(Panel(f"K = {K}", _pair(second[K]), log_across=True))
-        a, s = split["anchor", K], split["server", K]
-        bottom.append(
-            Panel(
-                f"K = {K}, b = {_inner_error(a):.2g}",
-                [
-                    Curve("Inexact FedSplit", a["round"], a["measured"]),
-                    Curve("Inexact FedSplit, from x_s", s["round"], s["measured"]),
-                    Curve("Inexact FedSplit, proven", a["round"], a["bound"]),
-                ],
-            )
-        )
+def _figure(measured: Measured, out: Path) -> Path:
     return grid(
-        [top, middle, bottom],
+        [
+            [_first_panel(measured.first[theorem1.PAPER_RHO, K], K) for K in theorem1.KS],
+            [_second_panel(measured.second[K], K) for K in theorem1.KS],
+            [_split_panel(measured.split, K) for K in theorem1.KS],
+        ],
         ["Theorem 1", "Theorem 2", "Inexact FedSplit"],
         ["round $r$", "rounds $R$", "round $r$"],
         [r"$Q^r\,/\,Q^1$", "part of the first bound", r"$\|x_s - x^\star\|$"],
         out / "theorem1",
+    )[0]
+
+
+def _first_panel(c: Columns, K: int) -> Panel:
+    return Panel(f"K = {K}, β = {c['rate'][0]:.3f}", _pair(c))
+
+
+def _second_panel(c: Columns, K: int) -> Panel:
+    return Panel(f"K = {K}", _pair(c), log_across=True)
+
+
+def _split_panel(split: ByStart, K: int) -> Panel:
+    anchor = split["anchor", K]
+    server = split["server", K]
+    return Panel(
+        f"K = {K}, b = {_inner_error(anchor):.2g}",
+        [
+            Curve("Inexact FedSplit", anchor["round"], anchor["measured"]),
+            Curve("Inexact FedSplit, from x_s", server["round"], server["measured"]),
+            Curve("Inexact FedSplit, proven", anchor["round"], anchor["bound"]),
+        ],
     )
 
 
@@ -118,7 +145,9 @@ def _ratio(c: Columns) -> float:
 
 def _taken(c: Columns) -> str:
     reached = np.flatnonzero(c["measured"] <= ACCURACY * c["measured"][0])
-    return str(int(c["round"][reached[0]])) if len(reached) else f"more than {len(c['round'])}"
+    if not len(reached):
+        return f"more than {len(c['round'])}"
+    return str(int(c["round"][reached[0]]))
 
 
 def _promised(c: Columns) -> int:
@@ -126,12 +155,12 @@ def _promised(c: Columns) -> int:
     return 1 + int(np.ceil(np.log(ACCURACY) / np.log(c["rate"][0])))
 
 
-def _table(first: dict[tuple[str, int], Columns]) -> list[list[str]]:
+def _table(first: ByRho) -> Table:
     rows = [["rho, K", "beta", "largest ratio", "promised round", "measured round"]]
     for (rho, K), c in first.items():
-        rows.append(
-            [f"{rho}, {K}", f"{c['rate'][0]:.4f}", f"{_ratio(c):.3f}", f"{_promised(c)}", _taken(c)]
-        )
+        beta = f"{c['rate'][0]:.4f}"
+        ratio = f"{_ratio(c):.3f}"
+        rows.append([f"{rho}, {K}", beta, ratio, f"{_promised(c)}", _taken(c)])
     return rows
 
 
@@ -141,7 +170,7 @@ def _rounds(kappa: float) -> tuple[int, int]:
     return theory.best_gpdmm(kappa, 1.0).rounds(ACCURACY), exact.rounds(ACCURACY**0.5)
 
 
-def _promises() -> list[list[str]]:
+def _promises() -> Table:
     rows = [["kappa", "Theorem 1", "Inexact FedSplit, b = 0", "its offset, b > 0"]]
     for kappa in KAPPAS:
         ours, theirs = _rounds(kappa)
@@ -149,58 +178,66 @@ def _promises() -> list[list[str]]:
     return rows
 
 
-def _theorem1(first: dict[tuple[str, int], Columns]) -> tuple[str, str, str]:
+def _theorem1(first: ByRho) -> Claim:
     ratios = [_ratio(c) for c in first.values()]
     betas = [float(c["rate"][0]) for c in first.values()]
     keeps = all(r <= b * (1 + 1e-9) for r, b in zip(ratios, betas, strict=True))
     slack = [np.log(r) / np.log(b) for r, b in zip(ratios, betas, strict=True)]
     return (
         "Theorem 1: Q^{r+1} <= beta Q^r",
-        HOLDS if keeps else FAILS,
+        verdict(keeps, FAILS),
         f"largest ratio {min(ratios):.2f} to {max(ratios):.2f}, beta {min(betas):.3f} to "
         f"{max(betas):.3f} ({len(ratios)} runs); the slowest round does the work of "
         f"{min(slack):.0f} to {max(slack):.0f} promised ones",
     )
 
 
-def _theorem2(second: dict[int, Columns]) -> tuple[str, str, str]:
+def _theorem2(second: BySteps) -> Claim:
     parts = [c["measured"] / c["bound"] for c in second.values()]
     R = len(parts[0])
-    slopes = [
-        np.log(c["measured"][-1] / c["measured"][R // 10 - 1]) / np.log(10) for c in second.values()
-    ]
-    most, least = max(p.max() for p in parts), max(p[-1] for p in parts)
+    slopes = [_last_decade(c["measured"]) for c in second.values()]
+    most = max(part.max() for part in parts)
+    last = max(part[-1] for part in parts)
     return (
         "Theorem 2: the averages converge as O(1/R) where mu = 0",
-        HOLDS if most <= 1 + 1e-9 else FAILS,
-        f"the left side is at most {most:.2f} of the bound, {least:.2f} or less at "
+        verdict(most <= 1 + 1e-9, FAILS),
+        f"the left side is at most {most:.2f} of the bound, {last:.2f} or less at "
         f"R = {R}: on this problem it falls as R^({max(slopes):.1f}) in the end",
     )
 
 
-def _tighter(split: dict[tuple[str, int], Columns]) -> tuple[str, str, str]:
-    floors = {K: float(split["anchor", K]["bound"][-1]) for K in theorem1.KS}
-    stalls = {K: float(split["anchor", K]["measured"][-1]) for K in theorem1.KS}
+def _last_decade(left: npt.NDArray[np.float64]) -> float:
+    """The power of R as which a curve falls in its last decade of rounds."""
+    before = left[len(left) // 10 - 1]
+    return float(np.log(left[-1] / before) / np.log(10))
+
+
+def _tighter(split: ByStart) -> Claim:
+    stops = []
+    for K in (theorem1.KS[0], theorem1.KS[-1]):
+        columns = split["anchor", K]
+        floor = float(columns["bound"][-1])
+        stall = float(columns["measured"][-1])
+        stops.append(f"{floor:.2g} (K = {K}; the run, at {stall:.2g})")
     few, many = (_rounds(kappa) for kappa in KAPPAS)
-    ends = theorem1.KS[0], theorem1.KS[-1]
     return (
         "Our new bounds are tighter than those derived for Inexact FedSplit",
         PART,
         "Theorem 1's goes to 0, theirs stops at "
-        + ", ".join(f"{floors[K]:.2g} (K = {K}; the run, at {stalls[K]:.2g})" for K in ends)
+        + ", ".join(stops)
         + f"; but where b = 0 theirs is far faster: {few[1]} rounds against {few[0]} at kappa = "
         f"{KAPPAS[0]:g}, {many[1]} against {many[0]} at kappa = {KAPPAS[1]:g}",
     )
 
 
-def _printed(split: dict[tuple[str, int], Columns], moved: Columns) -> tuple[str, str, str]:
+def _printed(split: ByStart, moved: Columns) -> Claim:
     # From x0 = x* the printed bound is its offset alone, which is where the corrected one ends.
     printed = float(moved["bound"][-1])
     above = int((moved["measured"] > printed * (1 + 1e-9)).sum())
     share = max(float((c["measured"] / c["bound"]).max()) for c in split.values())
     return (
         "The bound of Inexact FedSplit (Section III-B), as printed",
-        FAILS if above else HOLDS,
+        verdict(not above, FAILS),
         f"from x0 = x*, with steps exact to rounding, it allows {printed:.0e}, and x_s goes to "
         f"{moved['measured'].max():.2g}; with ‖z^1 - z*‖ in place of ‖x_s^0 - x*‖ it holds: "
         f"measured is at most {share:.2f} of it",

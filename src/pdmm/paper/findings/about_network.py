@@ -1,4 +1,4 @@
-"""What the sensor network shows."""
+"""A sensor network without a server: transmissions to accuracy, and pictures."""
 
 from pathlib import Path
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from pdmm.paper import network
-from pdmm.paper.findings import Runs
-from pdmm.paper.network import ACCURACY, AUTO, GOSSIP, LOSSES, METHODS, Sensors, sent_until
+from pdmm.paper.findings.verdicts import Runs, Table
+from pdmm.paper.network import ACCURACY, AUTO, GOSSIP, LOSSES, METHODS, Sensors, Vector, sent_until
 from pdmm.paper.store import Columns
 from pdmm.report.document import Section
 from pdmm.report.network_figures import Strip, snapshots
@@ -15,19 +15,16 @@ from pdmm.report.paper_figures import Curve, Panel, grid
 
 SHOWN = 0  # the network in the figures
 BROADCAST = ", broadcast"
-By = dict[tuple[str, float, int], Columns]
+PICTURES = (0, 10, 25, 50, 100)  # when they are taken, in messages over each link and direction
+By = dict[tuple[str, float, int], Columns]  # method, loss, seed
 
 
-def about_network(runs: Runs, out: Path, quick: bool) -> Section:
+def section(runs: Runs, out: Path, quick: bool) -> Section:
     """Transmissions to accuracy, curves, and pictures of the network."""
-    by: By = {
-        (
-            job.parameters["method"],
-            job.parameters["settings"]["loss"],
-            job.parameters["problem"]["seed"],
-        ): columns
-        for job, columns in runs
-    }
+    by: By = {}
+    for job, columns in runs:
+        p = job.parameters
+        by[p["method"], p["settings"]["loss"], p["problem"]["seed"]] = columns
     size = runs[0][0].parameters["problem"]["count"]
     setting = network.sensors(size, SHOWN)
     curves = _curves(by, out)
@@ -49,7 +46,8 @@ def about_network(runs: Runs, out: Path, quick: bool) -> Section:
             f"error is {ACCURACY:g} of the first.",
             "Where every message is heard by all neighbours and none is lost, a node need only "
             "broadcast x_i: a neighbour j knows z_{j|i}, which it made itself, and so what i would "
-            f"have sent it. Then PDMM needs {heard} transmissions, one a node and iteration.",
+            f"have sent it. Then PDMM needs {heard} transmissions, one for each node and "
+            "iteration.",
             f"With {LOSSES[1]:.0%} of all messages lost PDMM and ADMM still find the mean, only "
             f"later. Gossip does not: an exchange of which one half was lost changes the sum, and "
             f"it ends {end:.1g} of the first error away from the mean (median).",
@@ -89,40 +87,49 @@ def _after_start(curve: Curve) -> Curve:
 def _pictures(setting: Sensors, by: By, out: Path) -> Path:
     """Errors of the nodes after equally many transmissions."""
     once = 2 * setting.graph.number_of_edges()
-    times = [times * once for times in (0, 10, 25, 50, 100)]
-    mean = float(setting.readings.mean())
     strips = []
     for name, options in METHODS.items():
         rho = float(by[name, 0.0, SHOWN]["rho"][0])
-        kept: dict[int, Any] = {0: setting.readings}
-
-        def keep(k: int, x: Any, kept: dict[int, Any] = kept) -> bool:
-            kept[k] = np.asarray(x)[:, 0]
-            return bool(k * once >= times[-1])
-
-        network.solve(setting, options, rho, 0.0, callback=keep, record_every=network.ITERATIONS)
-        errors = [np.abs(kept[sent // once] - mean) for sent in times]
-        strips.append(Strip(name, errors))
-    x, errors, due = setting.readings.copy(), [], list(times)
-    for sent in network.gossip_steps(setting, x, 0.0, seed=0):
-        if due and sent >= due[0]:
-            errors.append(np.abs(x - mean))
-            due.pop(0)
-        if not due:
-            break
-    strips.append(Strip(GOSSIP, errors))
-    titles = ["start", *(f"{_count(sent)} transmissions" for sent in times[1:])]
-    edges = np.array(setting.graph.edges)
+        strips.append(Strip(name, _errors(setting, options, rho)))
+    strips.append(Strip(GOSSIP, _gossip_errors(setting, [times * once for times in PICTURES])))
+    sent = [_count(times * once) for times in PICTURES[1:]]
+    first = np.abs(setting.readings - setting.readings.mean())
     return snapshots(
         strips,
-        titles,
+        ["start", *(f"{count} transmissions" for count in sent)],
         setting.positions,
-        edges,
+        np.array(setting.graph.edges),
         1e-6,
-        float(np.abs(setting.readings - mean).max()),
+        float(first.max()),
         "a node's error",
         out / "network_nodes",
     )[0]
+
+
+def _errors(setting: Sensors, options: dict[str, Any], rho: float) -> list[Vector]:
+    """The nodes' errors at the times of the pictures; an iteration uses every link both ways."""
+    kept: dict[int, Vector] = {0: setting.readings}
+
+    def keep(k: int, x: Any) -> bool:
+        kept[k] = np.asarray(x)[:, 0]
+        return k >= PICTURES[-1]
+
+    network.solve(setting, options, rho, 0.0, callback=keep, record_every=network.ITERATIONS)
+    mean = float(setting.readings.mean())
+    return [np.abs(kept[k] - mean) for k in PICTURES]
+
+
+def _gossip_errors(setting: Sensors, times: list[int]) -> list[Vector]:
+    """The nodes' errors by gossip, after so many transmissions."""
+    x = setting.readings.copy()
+    mean = float(setting.readings.mean())
+    errors: list[Vector] = []
+    for sent in network.gossip_steps(setting, x, 0.0, seed=0):
+        if sent >= times[len(errors)]:
+            errors.append(np.abs(x - mean))
+        if len(errors) == len(times):
+            break
+    return errors
 
 
 def _median(by: By, name: str, loss: float, seeds: list[int], what: str = "messages") -> float:
@@ -133,7 +140,7 @@ def _count(value: float) -> str:
     return f"{value:,.0f}" if np.isfinite(value) else "never"
 
 
-def _table(by: By, seeds: list[int]) -> list[list[str]]:
+def _table(by: By, seeds: list[int]) -> Table:
     rows = [["transmissions", "no losses", *(f"{loss:.0%} lost" for loss in LOSSES[1:]), "rho"]]
     for name in (*METHODS, AUTO, GOSSIP):
         rho = [float(by[name, 0.0, seed]["rho"][0]) for seed in seeds]
