@@ -17,8 +17,9 @@ def main() -> None:
     begun = perf_counter()
     problem = pdmm.LeastSquares.random(CLIENTS, SAMPLES, FEATURES, seed=0)
     print(f"  generated in {perf_counter() - begun:.1f} s, peak memory {peak_gigabytes():.2f} GB")
-    assert problem._given is not None
-    H, g = problem._given.H, problem._given.g
+    given = problem._forms.given
+    assert given is not None
+    H, g = given.H, given.g
     method = pdmm.AGPDMM(ETA, STEPS)
     rho, inner = method.penalty, method.inner_step
 

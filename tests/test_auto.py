@@ -17,7 +17,7 @@ import twins
 from pdmm.common.threads import Threads
 from pdmm.engines.local import Local
 from pdmm.methods import Method
-from pdmm.methods import adaptive as rules
+from pdmm.methods import anderson, spectral
 from pdmm.methods.adaptive import Adaptive
 from twins import Matrix, Vector
 
@@ -132,8 +132,8 @@ def test_the_rho_of_every_round_is_recorded_where_it_adapts(name: str) -> None:
     assert (rho > 0).all()
     assert rho[-1] == pytest.approx(result.method.penalty, rel=1e-6)  # type: ignore[attr-defined]
     factors = rho[1:] / rho[:-1]
-    assert (factors <= rules.LARGEST * (1 + 1e-6)).all()
-    assert (factors >= 1 / rules.LARGEST / (1 + 1e-6)).all()
+    assert (factors <= spectral.LARGEST * (1 + 1e-6)).all()
+    assert (factors >= 1 / spectral.LARGEST / (1 + 1e-6)).all()
 
 
 def test_rho_adapts_to_what_it_should_be() -> None:
@@ -143,7 +143,7 @@ def test_rho_adapts_to_what_it_should_be() -> None:
         A = [np.sqrt(c) * np.linalg.qr(rng.standard_normal((3, 3)))[0] for _ in range(4)]
         problem = pdmm.LeastSquares(A, list(rng.standard_normal((4, 3))))
         rho = float(pdmm.solve(problem, pdmm.PDMM("auto"), 4).history["rho"][-1])
-        assert max(rho / c, c / rho) <= rules.SMALLEST
+        assert max(rho / c, c / rho) <= spectral.SMALLEST
     # Given a bad L, it is found in spite of it.
     problem2 = pdmm.Functions(
         [lambda x: 50 * float(x @ x), lambda x: 50 * float((x - 1) @ (x - 1))],
@@ -155,7 +155,7 @@ def test_rho_adapts_to_what_it_should_be() -> None:
     history = pdmm.solve(problem2, pdmm.PDMM("auto", 0.9), 60).history
     assert history["rho"][0] > 1e6
     last = float(history["rho"][-1])
-    assert max(last / 100, 100 / last) <= rules.SMALLEST
+    assert max(last / 100, 100 / last) <= spectral.SMALLEST
 
 
 def test_with_no_method_one_is_chosen() -> None:
@@ -388,17 +388,17 @@ class Twin:
         stacked = np.stack([(roots * f).ravel() for f in F])
         steps = np.diff(stacked, axis=0)
         lengths, sizes = (np.linalg.norm(v, axis=1) for v in (steps, stacked))
-        still = np.flatnonzero(lengths <= rules.STILL * np.maximum(sizes[1:], sizes[:-1]))
+        still = np.flatnonzero(lengths <= anderson.STILL * np.maximum(sizes[1:], sizes[:-1]))
         if len(still):  # a change that is rounding says nothing, nor do those before it
             return self.combination(Y[still[-1] + 1 :], F[still[-1] + 1 :])
-        cut = rules.CUT
+        cut = anderson.CUT
         while cut < 1:  # the smallest singular values go first, until the coefficients are small
             unit = (steps / lengths[:, None]).T
             theta = np.linalg.lstsq(unit, stacked[-1], rcond=np.sqrt(cut))[0] / lengths
             c = np.append(np.zeros(len(F) - 1), 1.0)
             c[1:] -= theta
             c[:-1] += theta
-            if np.abs(c).sum() < rules.COEFFICIENTS:
+            if np.abs(c).sum() < anderson.COEFFICIENTS:
                 break
             cut *= 100
         else:
@@ -418,7 +418,7 @@ class Twin:
         F: list[Any] = []
         first = last = np.inf
         combined = known = False
-        accepted, due, changes = 0, 2, rules.CHANGES if self.adapt else 0
+        accepted, due, changes = 0, 2, spectral.CHANGES if self.adapt else 0
         for r in range(1, rounds + 1):
             anchors = 2 * x_s - Z
             X = np.array([prox(i, a, self.rho) for i, a in enumerate(anchors)])
@@ -428,7 +428,8 @@ class Twin:
             f = 2 * (X - x_s)
             size = self.square(f)
             most = min(
-                rules.GROWTH * np.sqrt(last), rules.BOUND * np.sqrt(first) / (accepted + 1) ** 1.1
+                anderson.GROWTH * np.sqrt(last),
+                anderson.BOUND * np.sqrt(first) / (accepted + 1) ** 1.1,
             )
             if combined and np.sqrt(size) > most:
                 Y, F, Z = Y[-1:], F[-1:], Y[-1]
@@ -436,15 +437,15 @@ class Twin:
                 x_s = self.server(Z)
                 yield x_s, self.rho, True
                 continue
-            kept = -rules.DEPTH - 1
+            kept = -anderson.DEPTH - 1
             Y, F = [*Y, Z + self.relaxation * f][kept:], [*F, f][kept:]
             accepted += combined
             first, last = (size if first == np.inf else first), size
             rho = self.rho
             if changes and r >= due and known and dx > (1e5 * 2.2e-16) ** 2 * self.square(X):
                 rho = np.sqrt(dlam / dx)
-                rho = np.clip(rho, self.rho / rules.LARGEST, self.rho * rules.LARGEST)
-                rho = rho if max(rho / self.rho, self.rho / rho) > rules.SMALLEST else self.rho
+                rho = np.clip(rho, self.rho / spectral.LARGEST, self.rho * spectral.LARGEST)
+                rho = rho if max(rho / self.rho, self.rho / rho) > spectral.SMALLEST else self.rho
             known, due = True, 2 * r - 1 if r >= due else due
             Z, combined = Y[-1], False
             if rho != self.rho:
@@ -484,11 +485,11 @@ def test_a_literal_twin(
     for r, ((x_s, twin_rho, _), (server, _, _)) in enumerate(
         zip(twin, states[1:], strict=True), start=1
     ):
-        assert server.rho == pytest.approx(twin_rho, rel=1e-6), r
+        assert server.penalty.rho == pytest.approx(twin_rho, rel=1e-6), r
         error = np.abs(server.x - x_s).max()
         assert error <= close * max(1.0, float(np.abs(x_s).max())), (r, error)
     assert server is not None
-    assert server.rejected == sum(back for _, _, back in twin)
+    assert server.guard.rejected == sum(back for _, _, back in twin)
 
 
 def test_the_twin_sees_every_kind_of_round() -> None:
@@ -574,15 +575,16 @@ def test_when_rho_changes_the_duals_stay(kind: str, accelerate: bool, inner: Any
     states = list(states_of(method, data, REGULARISERS[kind], 40))
     seen = 0
     for (before, memory, _), (_, _, z) in itertools.pairwise(states):
-        old = before.rho * before.scale  # scale is old rho / new rho
-        if before.scale == 1:
+        rho, scale = before.penalty.rho, before.penalty.scale
+        old = rho * scale  # scale is old rho / new rho
+        if scale == 1:
             continue
         seen += 1
-        x_s, y = before.x, memory.y[:, before.base, : len(data.x0)]
-        lam_before, lam_after = old * (y - x_s), before.rho * (z - x_s)
+        x_s, y = before.x, memory.y[:, before.history.base, : len(data.x0)]
+        lam_before, lam_after = old * (y - x_s), rho * (z - x_s)
         size = float(np.abs(lam_before).max())
         np.testing.assert_allclose(lam_after, lam_before, rtol=0, atol=1e-6 * size)
-    assert 1 <= seen <= rules.CHANGES
+    assert 1 <= seen <= spectral.CHANGES
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -600,9 +602,9 @@ def test_the_server_knows_the_mean_of_what_the_clients_hold(
     for server, memory, z in states_of(method, data, REGULARISERS[kind], 100, dtype):
         held = memory.y[..., :d].astype(np.float64)
         largest = max(largest, float(np.abs(held).max()))
-        for slot in {server.base, *(int(k) for k in server.kept)}:
+        for slot in {server.history.base, *(int(k) for k in server.history.kept)}:
             mean = np.average(held[:, slot], axis=0, weights=data.w)
-            assert np.abs(server.y[slot] - mean).max() <= 4 * eps * largest
+            assert np.abs(server.history.y[slot] - mean).max() <= 4 * eps * largest
         if z is not None:
             assert np.isfinite(z).all()
 

@@ -17,8 +17,8 @@ import pdmm
 from pdmm.common.threads import Threads
 from pdmm.problems import eigenvalues
 from pdmm.problems.base import Problem
-from pdmm.problems.constants import Secants, secant
 from pdmm.problems.quadratic import Gram, Spectral
+from pdmm.problems.secants import Secants, secant
 
 Array = npt.NDArray[Any]
 EPS = float(np.finfo(np.float64).eps)
@@ -212,7 +212,7 @@ def test_what_ran_before_does_not_change_a_bit() -> None:
     A, b = data([40, 50], 12)
     fresh, used = pdmm.LeastSquares(A, b), pdmm.LeastSquares(A, b)
     pdmm.solve(used, pdmm.PDMM(3.0), rounds=2)
-    assert Spectral in used._held
+    assert Spectral in used._forms.held
     for make in (Problem.smoothness, Problem.strong_convexity):
         np.testing.assert_array_equal(make(fresh).clients, make(used).clients)
         assert make(fresh).overall == make(used).overall
@@ -223,7 +223,7 @@ def test_factorised_spectra_survive_copying() -> None:
     problem = pdmm.LeastSquares(A, b).factorise()
     for twin in (copy.copy(problem), copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
         np.testing.assert_array_equal(twin.smoothness().clients, problem.smoothness().clients)
-        assert not twin._held or twin is problem or Gram not in twin._held
+        assert not twin._forms.held or twin is problem or Gram not in twin._forms.held
 
 
 # --- what all problems share ------------------------------------------------------------------
@@ -641,9 +641,9 @@ def test_secants_of_points_that_tell_nothing() -> None:
     watched.add(0, 2 * x, -g)
     np.testing.assert_allclose(watched.least, [-2, np.nan])
     np.testing.assert_allclose(watched.bent, [-2, np.nan], rtol=1e-5)
-    found = watched.constants(None)
+    found = watched.ends()
     assert found is not None
-    np.testing.assert_allclose(found[1].clients, [0, np.nan])
+    np.testing.assert_allclose(found[1], [0, np.nan])
 
 
 def identity(x: Array) -> Array:

@@ -9,7 +9,7 @@ from pdmm.methods.registry import register
 
 @register("agpdmm")
 @dataclass(frozen=True)
-class AGPDMM(GradientFamily):
+class AGPDMM(GradientFamily[Memory, Nothing]):
     """Accelerated gradient-based PDMM: K gradient steps a round, starting from x_s.
 
     The paper sends x_s and lam_{s|i} down, two vectors. A client that remembers z_i can

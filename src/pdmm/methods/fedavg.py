@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pdmm.methods.automatic import Chosen
 from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox
+from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
@@ -21,7 +23,7 @@ class Upload(NamedTuple):
 
 @register("fedavg")
 @dataclass(frozen=True)
-class FedAvg(GradientSteps):
+class FedAvg(GradientSteps[Server, Nothing, Server, Upload, Nothing]):
     """Federated averaging: K local gradient steps, then the mean of the results.
 
     With K > 1 and clients that differ it does not reach the optimum, whatever the number
@@ -47,6 +49,9 @@ class FedAvg(GradientSteps):
 
     def __post_init__(self) -> None:
         self.check_steps()
+
+    def auto_local_steps(self, known: Known, adaptive: bool) -> Chosen:
+        return 1, "local_steps 1: with more, FedAvg does not reach the optimum"
 
     def server_start(self, x0: Array, prox: Prox) -> Server:
         return Server(x=x0)

@@ -24,7 +24,7 @@ class Draft(NamedTuple):
 
 @register("gpdmm")
 @dataclass(frozen=True)
-class GPDMM(GradientFamily):
+class GPDMM(GradientFamily[Memory, Draft]):
     """Gradient-based PDMM: K gradient steps a round, from the client's own last iterate.
 
     Args:
@@ -71,7 +71,8 @@ class GPDMM(GradientFamily):
             rho=self.penalty,
             average=self.iterate == "mean",
         )
-        return (mean if self.iterate == "mean" else last), Draft(x=last)  # Alg. 1, line 9
+        x = mean if self.iterate == "mean" else last  # Alg. 1, line 9
+        return x, Draft(x=last)
 
     def accept(self, memory: Memory, draft: Draft, delivered: Upload) -> Memory:
         return Memory(z=memory.z + delivered.dz, x=draft.x)

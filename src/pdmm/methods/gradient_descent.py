@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pdmm.common.checks import positive
+from pdmm.methods.automatic import Chosen
 from pdmm.methods.base import Array, Auto, Method, Nothing, Oracle, Prox, settled
+from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
@@ -22,7 +24,7 @@ class Upload(NamedTuple):
 
 @register("gradient-descent")
 @dataclass(frozen=True)
-class GradientDescent(Method):
+class GradientDescent(Method[Server, Nothing, Server, Upload, Nothing]):
     """Gradient descent: one gradient per client and round, one step at the server.
 
     ``x_s <- prox(x_s - step_size * mean_i grad f_i(x_s))``, the prox being that of
@@ -40,6 +42,10 @@ class GradientDescent(Method):
     def __post_init__(self) -> None:
         if self.step_size != "auto":
             self.settle(step_size=positive("step_size", self.step_size))
+
+    def auto_step_size(self, known: Known, adaptive: bool) -> Chosen:
+        step = known.step_of_mean()
+        return step, f"step_size {step:.3g}, 2/(L + mu) of the mean of the f_i{known.halved}"
 
     @property
     def steps(self) -> int:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from pdmm.common.checks import Floats, PerClient
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 
 Vector = npt.NDArray[np.float64]
@@ -113,10 +114,10 @@ def ends_of_rows(A: npt.NDArray[np.float64]) -> tuple[float, float]:
     return 0.0, value + error
 
 
-def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
+def curvature(X: PerClient, weights: Vector, threads: Threads, team: Team = ALONE) -> float:
     """An upper bound, 0.1% too large, of the largest eigenvalue of sum_k w_k [X_k 1]'[X_k 1].
 
-    The sum is over the clients of all members of the threads' team.
+    The sum is over the clients of all members of the team.
     """
     m, size = len(X), X[0].shape[1] + 1
     groups = [range(k, min(m, k + -(-m // 16))) for k in range(0, m, -(-m // 16))]
@@ -129,7 +130,7 @@ def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
         return H
 
     if size <= SMALL:
-        H = threads.team.total(lambda: sum(threads.map(gram, groups)))
+        H = team.total(lambda: sum(threads.map(gram, groups)))
         return _raised(float(np.linalg.eigvalsh(H)[-1]))
 
     def product(v: Vector) -> Vector:
@@ -143,7 +144,7 @@ def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
                 Hv[-1] += weights[k] * float(r.sum())
             return Hv
 
-        return np.asarray(threads.team.total(lambda: sum(threads.map(part, groups))))
+        return np.asarray(team.total(lambda: sum(threads.map(part, groups))))
 
     value, error = largest(product, size, tolerance=1e-4)
     return _raised(value + error)

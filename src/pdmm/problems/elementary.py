@@ -7,12 +7,13 @@ import numpy.typing as npt
 from scipy import sparse
 
 from pdmm.common.checks import ClientError, floats, whole
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import ends
-from pdmm.problems.least_squares_total import DenseTotal
 from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
+from pdmm.problems.quadratic.total import DenseTotal
 
 Vector = npt.NDArray[np.float64]
 
@@ -110,7 +111,7 @@ class Quadratic(_Stacked):
     def quadratics(self, threads: Threads) -> Quadratics:
         return self._form
 
-    def total(self, weights: Vector, threads: Threads) -> DenseTotal | None:
+    def total(self, weights: Vector, threads: Threads, team: Team = ALONE) -> DenseTotal | None:
         form = self._form
         g = weights @ form.g.astype(np.float64, copy=False)
         if isinstance(form, Diagonal):
@@ -118,7 +119,8 @@ class Quadratic(_Stacked):
         else:
             assert isinstance(form, Gram)
             H = np.tensordot(weights, form.H.astype(np.float64, copy=False), 1)
-        H, g = (threads.team.sum(part) for part in (H, g))
+        H = team.sum(H)
+        g = team.sum(g)
         total = DenseTotal(H, g, 0.0, None, weights, least=-np.inf)
         left = np.linalg.norm(H @ total.x_min - g)
         return total if left <= 1e-8 * np.linalg.norm(g) else None  # None: it has no minimum
@@ -127,11 +129,11 @@ class Quadratic(_Stacked):
         return {which: (self._ends[which].copy(), "exact")}
 
     def _overall_constant(
-        self, which: Which, weights: Vector, threads: Threads
+        self, which: Which, weights: Vector, threads: Threads, team: Team = ALONE
     ) -> tuple[float, Kind]:
-        total = self.total(weights, threads)
+        total = self.total(weights, threads, team)
         if total is None:
-            return super()._overall_constant(which, weights, threads)
+            return super()._overall_constant(which, weights, threads, team)
         mu, L = total.extremes()
         return (L if which == "L" else mu), "exact"
 

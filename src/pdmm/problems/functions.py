@@ -9,7 +9,8 @@ import numpy.typing as npt
 from pdmm.common.checks import ClientError, not_negative, positive, whole
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source
-from pdmm.problems.constants import Kind, Secants, Shown, Which
+from pdmm.problems.constants import Kind, Which
+from pdmm.problems.secants import Secants, Shown
 
 Vector = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError, whole
-from pdmm.common.team import Team
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Total
 from pdmm.problems.constants import Which
@@ -111,8 +111,10 @@ class Lazy(Problem):
         chosen = np.arange(self.clients)[clients] if isinstance(clients, slice) else clients
         return LazyBlock(self, chosen, cursor)
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> "LazyTotal":
-        return LazyTotal(self.evaluate, threads.team)
+    def total(
+        self, weights: npt.NDArray[np.float64], threads: Threads, team: Team = ALONE
+    ) -> "LazyTotal":
+        return LazyTotal(self.evaluate, team)
 
     def _client_constants(self, which: Which, threads: Threads) -> NoReturn:
         self._unknown("smoothness L" if which == "L" else "strong convexity mu")

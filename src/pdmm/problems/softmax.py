@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 
 from pdmm.common.checks import not_negative, per_client, same_dtype, whole
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
 from pdmm.problems.constants import Kind, Which
@@ -171,12 +172,16 @@ class SoftmaxRegression(Problem):
         return {"L": (0.5 * curvatures + self.l2, "bound")}
 
     def _overall_constant(
-        self, which: Which, weights: npt.NDArray[np.float64], threads: Threads
+        self,
+        which: Which,
+        weights: npt.NDArray[np.float64],
+        threads: Threads,
+        team: Team = ALONE,
     ) -> tuple[float, Kind]:
-        l2 = self.l2 * float(threads.team.total(weights.sum))
+        l2 = self.l2 * float(team.total(weights.sum))
         if which == "mu":
             return l2, "bound"
-        return 0.5 * curvature(self.X, weights / self.samples, threads) + l2, "bound"
+        return 0.5 * curvature(self.X, weights / self.samples, threads, team) + l2, "bound"
 
 
 def _logits(rows: Floats, W: Floats) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""F of least squares as one quadratic: its minimum by a direct solve, gaps without cancellation."""
+"""F of quadratics as one of them: its minimum by a direct solve, gaps without cancellation."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,6 @@ from pdmm.problems.base import Floats, Total
 from pdmm.problems.eigenvalues import proven_ends
 
 Vector = npt.NDArray[np.float64]
-
 
 LONG = 2**22  # rows of which LAPACK's lstsq may crash: seen with 1e7 numbers
 
@@ -69,17 +68,16 @@ class DenseTotal(QuadraticTotal):
         least: float = 0.0,  # a sum of squares is no less, whatever rounding says
         team: Team = ALONE,  # whose members have the rest of the data
     ) -> None:
-        self.H, self.g, self.weights = H, g, weights
+        self.H = H
+        self.g = g
+        self.weights = weights
         self.data = data if team.size == 1 else None
         self.x_min = self._solve(0.0)
         if data is None:
             f_min = c - float(g @ self.x_min) + 0.5 * float(self.x_min @ H @ self.x_min)
             self.f_min = max(f_min, least)
-        else:  # from the residuals, which do not cancel
-            residuals = (A @ self.x_min - b for A, b in zip(*data, strict=True))
-            part = sum(
-                0.5 * float(w) * float(r @ r) for w, r in zip(weights, residuals, strict=True)
-            )
+        else:
+            part = _from_residuals(*data, weights, self.x_min)
             self.f_min = float(team.sum(np.array(part)))
 
     def product(self, v: Floats) -> Vector:
@@ -96,17 +94,16 @@ class DenseTotal(QuadraticTotal):
             return x
         if self.data is None:
             return np.asarray(linalg.pinvh(H) @ self.g)
-        roots = np.sqrt(self.weights)
-        A = np.concatenate([w * A for w, A in zip(roots, self.data[0], strict=True)])
-        b = np.concatenate([w * b for w, b in zip(roots, self.data[1], strict=True)])
-        return _lstsq(A, b, l2)
+        A, b = self.data
+        return _lstsq(stacked(A, self.weights), stacked(b, self.weights), l2)
 
 
 class WideTotal(QuadraticTotal):
     """Fewer samples than features: H stays the product A'A of the stacked data."""
 
     def __init__(self, A: Floats, b: Floats) -> None:
-        self.A, self.b = A.astype(np.float64), b.astype(np.float64)
+        self.A = A.astype(np.float64)
+        self.b = b.astype(np.float64)
         self.x_min = self._solve(0.0)
         r = self.A @ self.x_min - self.b
         self.f_min = 0.5 * float(r @ r)
@@ -121,7 +118,24 @@ class WideTotal(QuadraticTotal):
         if l2 == 0 and self.A.shape[1] < LONG:
             return _lstsq(self.A, self.b, 0.0)
         y = _solve_positive(self.A @ self.A.T + l2 * np.eye(len(self.A)), self.b)
-        return _lstsq(self.A, self.b, l2) if y is None else np.asarray(y @ self.A)
+        if y is None:
+            return _lstsq(self.A, self.b, l2)
+        return np.asarray(y @ self.A)
+
+
+def stacked(parts: PerClient, weights: Vector) -> Floats:
+    """The clients' rows below each other, times the roots of their weights."""
+    roots = np.sqrt(weights)
+    return np.concatenate([root * part for root, part in zip(roots, parts, strict=True)])
+
+
+def _from_residuals(A: PerClient, b: PerClient, weights: Vector, x: Vector) -> float:
+    """F(x) from the residuals, which do not cancel."""
+    values = []
+    for weight, matrix, vector in zip(weights, A, b, strict=True):
+        r = matrix @ x - vector
+        values.append(0.5 * float(weight) * float(r @ r))
+    return sum(values)
 
 
 def _solve_positive(H: Vector, g: Vector) -> Vector | None:
@@ -130,7 +144,8 @@ def _solve_positive(H: Vector, g: Vector) -> Vector | None:
     if not (diagonal > 0).all():
         return None
     scale = 1 / np.sqrt(diagonal)  # columns of very different size are no harder than others
-    H, g = H * scale * scale[:, None], g * scale
+    H = H * scale * scale[:, None]
+    g = g * scale
     factor, info = linalg.lapack.dpotrf(H)
     if info:
         return None
@@ -138,13 +153,17 @@ def _solve_positive(H: Vector, g: Vector) -> Vector | None:
     if reciprocal < 1e-13:
         return None
     x = linalg.cho_solve((factor, False), g)
-    return np.asarray(scale * (x + linalg.cho_solve((factor, False), g - H @ x)))
+    left = linalg.cho_solve((factor, False), g - H @ x)
+    return np.asarray(scale * (x + left))
 
 
 def _lstsq(A: Floats, b: Floats, l2: float) -> Vector:
     """The least-squares solution of smallest norm."""
     if l2:
         d = A.shape[1]
-        A, b = np.concatenate([A, np.sqrt(l2) * np.eye(d)]), np.concatenate([b, np.zeros(d)])
+        A = np.concatenate([A, np.sqrt(l2) * np.eye(d)])
+        b = np.concatenate([b, np.zeros(d)])
+    A = A.astype(np.float64)
+    b = b.astype(np.float64)
     # NumPy's cut-off for singular values, max(n, d) eps, is safe for exactly dependent columns.
-    return np.asarray(np.linalg.lstsq(A.astype(np.float64), b.astype(np.float64), rcond=None)[0])
+    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0])
