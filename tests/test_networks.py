@@ -17,7 +17,7 @@ import network_twins as nt
 import pdmm
 import twins
 from network_twins import Averaged, Function, Graph, Inexact, Losses, Matrix, Node, Pdmm, Vector
-from pdmm.graphs.edges import Incidence
+from pdmm.graphs.incidence import Incidence
 from pdmm.graphs.schedule import plan
 
 nx: Any = importlib.import_module("networkx")
