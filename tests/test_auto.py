@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from pdmm.engines.local import Local
 
 import pdmm
 import twins
 from pdmm.common.threads import Threads
-from pdmm.engines.local import Local
-from pdmm.methods import Method
-from pdmm.methods import anderson, spectral
+from pdmm.methods import Method, anderson, spectral
 from pdmm.methods.adaptive import Adaptive
 from twins import Matrix, Vector
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from pdmm.engines.partial import Partial
 
 import pdmm
-from pdmm.engines.partial import Partial
 from pdmm.links.links import Contact, Links
 from pdmm.methods import Method
 from twins import methods as twins

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pdmm.engines.partial import Partial
 
 import pdmm
 from builders.unreliable import case
-from pdmm.engines.partial import Partial
 from pdmm.links.links import Contact, Links
 from pdmm.links.participation import Participation
 from pdmm.methods import Method

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pdmm.engines.partial import Partial
 
 import pdmm
 from builders.unreliable import LINKS, NAMES, K, case, close, make, own_steps, trace, variant, watch
-from pdmm.engines.partial import Partial
 from pdmm.links.links import Contact
 from twins.methods import Vector
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
+from pdmm.engines.partial import Partial
 
 import pdmm
 from builders.lazy_clients import AG, METHODS, StopError, counted, one, schedule
 from pdmm.engines.memories import Rows as MemoryRows
-from pdmm.engines.partial import Partial
 
 
 def test_only_those_that_took_part_have_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pdmm.engines.local import Local
 
 import pdmm
 from pdmm.common.threads import Threads
-from pdmm.engines.local import Local
 from pdmm.methods import Method
 from pdmm.methods.scaffold import Upload
 from twins import methods as twins

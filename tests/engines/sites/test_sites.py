@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pdmm.engines.sites.federated import Federated
 
 import pdmm
 from builders import cases
 from builders.ranks import close
 from builders.sites import SHARES, SILENT, Absence, FakeSites
-from pdmm.engines.sites.federated import Federated
 from pdmm.engines.sites.roster import SiteError, SiteLostError
 
 SAME = [
