@@ -1,6 +1,7 @@
 """The paper's least squares at full size: 500 clients, 5000 x 500 each, K = 20."""
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -52,7 +53,8 @@ def main() -> None:
             ours.step()
             single.step()
         agree(ours.x, state["x"], 1e-10)
-        W = ours.engine.source.W  # type: ignore[attr-defined]
+        source: Any = ours.clients.source
+        W = source.W
         best = side_by_side(
             6,
             reference=reference,

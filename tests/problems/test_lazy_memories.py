@@ -6,29 +6,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
-from pdmm.engines.partial import Partial
 
 import pdmm
+from builders.engine import watch
 from builders.lazy_clients import AG, METHODS, StopError, counted, one, schedule
-from pdmm.engines.memories import Rows as MemoryRows
+from pdmm.engines.client_tables import Table
+from pdmm.engines.in_process import InProcess
+from pdmm.engines.memories import LateMemory
 
 
 def test_only_those_that_took_part_have_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    engines: list[Partial] = []
-    plain = Partial.contact
-
-    def contact(self: Partial, *arguments: Any) -> Any:
-        outcome = plain(self, *arguments)
-        engines.append(self)
-        used.append(self.memory.used)
-        return outcome
-
+    memories: list[LateMemory] = []
     used: list[int] = []
-    monkeypatch.setattr(Partial, "contact", contact)
+
+    def look(clients: InProcess) -> None:
+        assert isinstance(clients.memories, LateMemory)
+        memories.append(clients.memories)
+        used.append(clients.memories.used)
+
+    watch(monkeypatch, after=look)
     chosen = schedule(6, 4, clients=1000)
     pdmm.solve(pdmm.Lazy(1000, one), AG, rounds=6, participation=chosen)
     assert used == [len(set().union(*chosen[: r + 1])) for r in range(6)]
-    memory = engines[-1].memory
+    memory = memories[-1]
     assert set(np.flatnonzero(memory.place >= 0)) == set().union(*chosen)
     assert all(len(array) < 100 for array in memory.arrays)
 
@@ -48,7 +48,7 @@ START = Two(np.array([[1.0, 2.0]]), np.array([[[3, 4, 5]]], dtype=np.float32))
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_rows_are_like_arrays(on_disk: bool, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "folder" if on_disk else None
-    rows = MemoryRows(START, 50, folder)
+    rows = LateMemory(START, 50, folder)
     a = np.repeat(START.a, 50, axis=0)
     b = np.repeat(START.b, 50, axis=0)
     rng = np.random.default_rng(0)
@@ -68,15 +68,15 @@ def test_rows_are_like_arrays(on_disk: bool, tmp_path: Path) -> None:
         written |= set(clients.tolist())
         assert rows.used == len(written)
         assert rows.used <= len(rows.arrays[0]) <= 50
-    everything = rows.all()
+    everything = rows.read(np.arange(50))
     np.testing.assert_array_equal(everything.a, a)
     np.testing.assert_array_equal(everything.b, b)
     np.testing.assert_array_equal(START.a, [[1.0, 2.0]])
-    state = rows.state()
-    assert set(state["clients"].tolist()) == written
-    again = MemoryRows(START, 50, folder)
-    again.load(state)
-    np.testing.assert_array_equal(again.all().b, b)
+    table = rows.table(7)
+    assert {client - 7 for client in table.clients.tolist()} == written
+    again = LateMemory(START, 50, folder)
+    again.load(table, 7)
+    np.testing.assert_array_equal(again.read(np.arange(50)).b, b)
     assert again.used == rows.used
     if folder is not None:
         assert folder.is_dir()
@@ -86,12 +86,13 @@ def test_rows_are_like_arrays(on_disk: bool, tmp_path: Path) -> None:
 
 
 def test_rows_of_nothing() -> None:
-    rows = MemoryRows(Empty(), 10)
+    rows = LateMemory(Empty(), 10)
     assert rows.read(np.array([1, 2])) == Empty()
     rows.write(np.array([1, 2]), Empty())
-    state = rows.state()
-    rows.load(state)
-    assert rows.all() == Empty()
+    table = rows.table(0)
+    assert isinstance(table, Table)
+    rows.load(table, 0)
+    assert rows.read(np.arange(10)) == Empty()
 
 
 def test_memories_in_files_give_the_same_bits(tmp_path: Path) -> None:
