@@ -15,6 +15,7 @@ import pdmm
 from builders import cases
 from builders.ranks import close
 
+pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 EXACT_BY_ITERATION = {"auto softmax", "auto functions", "optimum"}  # to the solver's tolerance
 
 

@@ -21,6 +21,7 @@ from pdmm.paper.jobs import Job, complete, run_least_squares
 from pdmm.paper.store import Store
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(
     name=st.sampled_from(["gpdmm", "scaffold", "loss and bits", "own steps", "softmax", "named"]),

@@ -73,6 +73,7 @@ def apart(*names: str) -> list[Job]:
     ]
 
 
+@pytest.mark.slow
 def test_jobs_side_by_side_are_stored_in_their_order(tmp_path: Path) -> None:
     progress: list[tuple[str, float]] = []
     store = Store(tmp_path)
@@ -85,6 +86,7 @@ def test_jobs_side_by_side_are_stored_in_their_order(tmp_path: Path) -> None:
     assert sum(cost for _, cost in progress) == pytest.approx(sum(job.cost for job in jobs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "error", "words"),
     [("raises", DataError, "no data here"), ("dies", RuntimeError, "ended unexpectedly")],
@@ -136,6 +138,7 @@ def test_quick_fig1_stalls_and_converges(tmp_path: Path) -> None:
     assert len(lines) == 1 + 4 * 101
 
 
+@pytest.mark.slow
 def test_quick_theorem1_holds_and_says_how_loose(tmp_path: Path) -> None:
     written = reproduce("theorem1", tmp_path, quick=True, advance=silent)
     assert [path.name for path in written] == [
@@ -156,6 +159,7 @@ def test_quick_theorem1_holds_and_says_how_loose(tmp_path: Path) -> None:
         assert measured <= bound * (1 + 1e-9) + 1e-13
 
 
+@pytest.mark.slow
 def test_quick_network_compares_transmissions(tmp_path: Path) -> None:
     written = reproduce("network", tmp_path, quick=True, advance=silent)
     assert [path.name for path in written] == [
@@ -183,6 +187,7 @@ def test_quick_network_compares_transmissions(tmp_path: Path) -> None:
         assert error > 1e-4 if (method, loss) == ("gossip", "0.2") else error < 1e-10
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pdmm.cli.main", "reproduce", "fig1", "--quick", "--out"]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)

@@ -190,6 +190,7 @@ def classes(seed: int, l2: float, dtype: Any, apart: bool) -> Classes:
     return Classes(X, y, l2, rng.uniform(0.3, 3, m), dtype)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=9)
 @given(
     seed=st.integers(0, 2**32 - 1),

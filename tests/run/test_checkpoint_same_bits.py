@@ -281,6 +281,7 @@ def combinations(draw: st.DrawFn) -> tuple[dict[str, Any], list[int], int]:
     return given, sorted(stops), draw(st.integers(1, 8))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(combinations(), st.sampled_from([np.float64, np.float32]))
 def test_any_combination_goes_on_to_the_same_bits(

@@ -198,6 +198,7 @@ def killed_result(path: Path) -> pdmm.Result:
     return whole
 
 
+@pytest.mark.slow
 def test_killed_at_every_kind_of_moment(place: Path) -> None:
     jobs = [
         ("round", 2),  # before the second checkpoint
@@ -246,6 +247,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_killed_from_outside_several_times(place: Path) -> None:
     killed = 0
     for rows in (4, 30, 60):

@@ -175,6 +175,7 @@ def test_late_and_repeated_answers_count_once() -> None:
     assert (result.x == undisturbed.x).all()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10**6))
 def test_any_faults_and_still_the_exact_optimum(seed: int) -> None:

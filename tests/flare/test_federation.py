@@ -1,14 +1,10 @@
-"""A real federation on this machine: processes, TLS, signals. Mathematics is in test_remote.py."""
+"""A real federation on this machine: processes, TLS, signals. Mathematics is in engines/sites."""
 
-import json
 import os
 import re
 import signal
 import socket
 import ssl
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,9 +20,9 @@ from builders import federation_problem as fp
 from pdmm.cli.main import app
 from pdmm.flare import job as jobs
 from pdmm.flare import kits, runs
-from pdmm.flare.admin import Admin, AdminError
 from pdmm.flare.processes import MARK, LocalFederation
 
+pytestmark = [pytest.mark.flare, pytest.mark.slow]
 SITES = ["ana", "ben", "cyd"]
 cli = CliRunner()
 
@@ -124,20 +120,20 @@ def test_a_run_survives_the_death_of_everyone(
 
 def test_a_frozen_site_is_left_out_and_comes_back(federation: LocalFederation) -> None:
     answering: list[int] = []
-
-    def freeze() -> None:
-        federation.freeze("ben")
-        threading.Timer(5.0, lambda: federation.thaw("ben")).start()
-
-    cause = at_rounds({10: freeze})
+    freeze = at_rounds({10: lambda: federation.freeze("ben")})
 
     def show(told: dict[str, Any]) -> None:
         answering.append(len(told["answering"]))
-        cause(told)
+        freeze(told)
+        if answering[-1] == 2:  # the run goes on without it: it may come back
+            federation.thaw("ben")
 
-    model = runs.complete(
-        federation.kits.admin, asked(absent="skip", patience=60.0), sites=SITES, show=show
-    )
+    # A busy machine must not make another site look silent.
+    settings = asked(absent="skip", patience=60.0, timeout=5.0)
+    try:
+        model = runs.complete(federation.kits.admin, settings, sites=SITES, show=show)
+    finally:
+        federation.thaw("ben")
     assert model.restarts == 0
     assert 2 in answering
     assert answering[-1] == 3
@@ -242,116 +238,4 @@ def test_a_job_outside_the_list_is_refused(
             assert status.state == "failed"
             assert says in status.detail
     log = federation.log("ana", lines=400)
-    assert re.search(r"pdmm\.engines\.site\.Site.*not in allow_list", log)
-
-
-# --- the commands ---------------------------------------------------------------------------
-
-
-def test_the_demonstration_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
-    """It has begun its processes when it is interrupted, and none is left."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    command = [str(Path(sys.executable).with_name("pdmm")), "federate", "demo", "--sites", "2"]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-        # A shell that runs the tests in the background has them ignore Ctrl-C, and their children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "all connected" in line:
-                break
-        process.send_signal(signal.SIGINT)
-        process.stdout.read()
-        assert process.wait(30) == 130
-    left = [p for p in psutil.process_iter() if str(tmp_path) in " ".join(_words(p))]
-    assert not left
-    assert not list(tmp_path.glob("pdmm-demo-*"))
-
-
-def _words(process: psutil.Process) -> list[str]:
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
-
-
-def test_the_demonstration() -> None:
-    done = cli.invoke(app, ["federate", "demo", "--sites", "2"])
-    assert done.exit_code == 0, done.output
-    text = " ".join(done.output.split())
-    found = re.search(r"the model differs by ([0-9.e+-]+) of its largest entry", text)
-    assert found is not None
-    assert float(found[1]) <= 1e-10
-    assert "certified after round" in text
-
-
-def test_kits_are_prepared_and_refused(tmp_path: Path) -> None:
-    made = kits.provision(tmp_path / "kits", ["ana"])
-    site = made.sites["ana"]
-
-    def prepare(*arguments: str) -> Any:
-        return cli.invoke(app, ["federate", *arguments])
-
-    good = fp.write(tmp_path, 0)
-    done = prepare("site", "--kit", str(site), "--problem", good)
-    assert done.exit_code == 0, done.output
-    files = {path: path.read_bytes() for path in (site / "local").iterdir()}
-    assert prepare("site", "--kit", str(site), "--problem", good).exit_code == 0
-    assert files == {path: path.read_bytes() for path in (site / "local").iterdir()}
-    resources = json.loads((site / "local" / "resources.json").read_text())
-    assert "pdmm.flare.collab.Site" in resources["class_allow_list"]
-    assert not any(name in ("pdmm.", "") for name in resources["class_allow_list"])
-    assert prepare("server", "--kit", str(made.server)).exit_code == 0
-    for problem, says in (
-        ("no_colon", "must be module:function"),
-        (f"{tmp_path}/none.py:problem", "there is no file"),
-        (good.replace(":problem", ":absent"), "has no function 'absent'"),
-        ("no.such.module:problem", "No module named"),
-    ):
-        done = prepare("site", "--kit", str(site), "--problem", problem)
-        assert done.exit_code == 1
-        assert says in " ".join(done.output.split())
-    path = tmp_path / "data.py"
-    path.write_text("def problem():\n    return {'name': 'Smith'}\n")
-    done = prepare("site", "--kit", str(site), "--problem", f"{path}:problem")
-    assert "must return a pdmm problem, and returns a dict" in " ".join(done.output.split())
-    done = prepare("site", "--kit", str(made.admin), "--problem", good)
-    assert "is not the start-up kit of a site" in " ".join(done.output.split())
-    assert (site / "local" / "pdmm.json").read_bytes() == files[site / "local" / "pdmm.json"]
-
-
-def test_what_is_asked_for_is_checked_before_it_travels(tmp_path: Path) -> None:
-    kit = kits.provision(tmp_path / "kits", ["ana"]).admin
-    out = str(tmp_path / "model.safetensors")
-
-    def submit(*arguments: str) -> str:
-        done = cli.invoke(
-            app, ["federate", "submit", "--kit", str(kit), "--out", out, "--wait", "1", *arguments]
-        )
-        assert done.exit_code == 1
-        return " ".join(done.output.split())
-
-    assert "method must be one of auto, agpdmm" in submit("--method", "adam")
-    assert "scaffold has no rho" in submit("--method", "scaffold", "--rho", "1")
-    assert "--rho must be a number or auto, got 'big'" in submit("--rho", "big")
-    assert "method auto takes no local_steps" in submit("--method", "auto", "--local-steps", "3")
-    assert "--weights must be site=number" in submit("--weights", "ana")
-    assert "absent must be" in submit("--absent", "dance")
-    assert "give --l1 or --l2" in submit("--l1", "1", "--l2", "1")
-    assert "the server cannot be reached" in submit()
-    assert not Path(out).exists()
-    with pytest.raises(ValueError, match="is not the start-up kit of an admin"):
-        Admin(tmp_path)
-    with pytest.raises(AdminError, match="cannot be reached"), Admin(kit, patience=1):
-        pass
-
-
-def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nvflare", None)
-    done = cli.invoke(app, ["federate", "demo"])
-    assert done.exit_code == 1
-    assert "pdmm federate needs NVIDIA FLARE: pip install 'pdmm[flare]'" in done.output
+    assert re.search(r"pdmm\.engines\.sites\.site\.Site.*not in allow_list", log)
