@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import pdmm
-import twins
 from pdmm.methods import Method
-from twins import Matrix, Vector
+from twins import servers as twins
+from twins.servers import Matrix, Vector
 
 EPS = {np.dtype(t): float(np.finfo(t).eps) for t in (np.float64, np.float32)}
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import network_twins as nt
 import pdmm
-import twins
 from network_twins import Averaged, Function, Graph, Inexact, Losses, Matrix, Node, Pdmm, Vector
 from pdmm.graphs.edges import Incidence
 from pdmm.graphs.schedule import plan
+from twins import servers as twins
 
 nx: Any = importlib.import_module("networkx")
 

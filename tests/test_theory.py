@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdmm
-import twins
 from pdmm.common.threads import Threads
 from pdmm.engines.local import Local
 from pdmm.methods import Method
 from pdmm.methods.scaffold import Upload
-from twins import Vector
+from twins import servers as twins
+from twins.servers import Vector
 
 random_problems = settings(derandomize=True, deadline=None, max_examples=20)
 

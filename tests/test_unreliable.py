@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdmm
-import twins
 import unreliable_twins as unreliable
 from pdmm.engines.partial import Partial
 from pdmm.links.availability import Availability
@@ -23,7 +22,8 @@ from pdmm.links.participation import Participation
 from pdmm.links.quantise import codes, from_bytes, packed_bytes, rounded, to_bytes, values
 from pdmm.links.stall import Stall
 from pdmm.methods import Method
-from twins import Network, Vector
+from twins import servers as twins
+from twins.servers import Network, Vector
 
 
 def watch(

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from pdmm.links.links import Contact
-from twins import Network, Vector
+from twins.servers import Network, Vector
 
 State = dict[str, Vector]
 Guess = Literal["numbers", "arrived", "lost"]

@@ -1,0 +1,1 @@
+"""Problems and runs that several tests build."""

@@ -1,0 +1,1 @@
+"""Naive twins: each method written once more, as its paper writes it, slow and plain."""
