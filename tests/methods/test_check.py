@@ -242,7 +242,7 @@ def test_only_methods_are_tried() -> None:
 def test_a_memory_of_drafts_ends_at_a_wrong_point() -> None:
     problem = pdmm.LeastSquares.random(clients=8, samples=40, features=6, seed=0)
     step = 1 / float(problem.smoothness().clients.max())
-    exact = pdmm.solve(problem).x
+    exact = pdmm.solve(problem, pdmm.PDMM(), 100).x
 
     def error(method: Method) -> float:
         x = pdmm.solve(problem, method, 300, bits=4).x

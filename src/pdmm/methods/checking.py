@@ -195,9 +195,9 @@ def delivery(trial: Trial) -> None:
     moved = trial.distance(trial.settled(), trial.run(trial.ROUNDS, bent=trial.EVENT))
     if not moved <= 1e-3:
         raise Broken(
-            "an upload that was rounded on its way shifts the end of the run by "
-            f"{moved:.1g}: client and server remember different things. Let accept() build the "
-            "memory from `delivered`, not from what client() put into the draft"
+            "an upload that is changed on its way, as by rounding, shifts the end of the run by "
+            f"{moved:.1g} of its length: client and server remember different things. Let accept() "
+            "build the memory from `delivered`, not from what client() put into the draft"
         )
 
 
@@ -206,9 +206,9 @@ def losses(trial: Trial) -> None:
     moved = trial.distance(trial.settled(), trial.run(trial.ROUNDS, lost=trial.EVENT))
     if not moved <= 1e-3:
         raise Broken(
-            f"an upload that got lost shifts the end of the run by {moved:.1g}: the server counts "
-            "what is missing. Where it adds up uploads, let server() add share * mean; let "
-            "memories change in accept() alone"
+            f"an upload that gets lost shifts the end of the run by {moved:.1g} of its length: the "
+            "server counts what is missing. Where it adds up uploads, let server() add "
+            "share * mean; let memories change in accept() alone"
         )
 
 

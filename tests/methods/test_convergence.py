@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import minimize
 
 import pdmm
-import twins
 from pdmm.methods import Method
-from twins import Matrix, Vector
+from twins import methods as twins
+from twins.methods import Matrix, Vector
 
 ENOUGH = 1e-10
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import pdmm
-import twins
 from pdmm.methods import Method
 from pdmm.problems.quadratic import Gram, Quadratics, Rows, Spectral
-from twins import Network, Vector
+from twins import methods as twins
+from twins.methods import Network, Vector
 
 ROUNDS = 50
 
