@@ -17,7 +17,7 @@ from pdmm.engines.sites.sites import Sites
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem
 from pdmm.regularisers import Regulariser
-from pdmm.report.progress import progress_bar
+from pdmm.common.progress import progress_bar
 from pdmm.result import Result
 from pdmm.run import finish, loop
 from pdmm.run.build import Run, build

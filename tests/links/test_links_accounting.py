@@ -105,9 +105,9 @@ def test_state_at_the_server_with_few_bits_ships_whole_memories() -> None:
         c.problem, pdmm.GPDMM(1 / c.L, 3, c.rho), rounds, bits=bits, state="server", record_every=1
     )
     vector = packed_bytes(9, bits)
-    # Everyone hears every message: all are differences, the first from x0.
-    down = [0] + [6 * (vector + 8 + 2 * 72)] * rounds
-    up = [0] + [6 * (vector + 8 + 72)] * rounds
+    # Everyone hears every message: all are differences, the first from x0, and need no number.
+    down = [0] + [6 * (vector + 2 * 72)] * rounds
+    up = [0] + [6 * (vector + 72)] * rounds
     assert result.history["bytes_down"].tolist() == np.cumsum(down).tolist()
     assert result.history["bytes_up"].tolist() == np.cumsum(up).tolist()
 

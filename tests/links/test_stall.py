@@ -23,8 +23,8 @@ def test_bits_are_raised_where_few_stall(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (np.diff(bits) >= 0).all()
     # Bytes follow.
     step = np.diff(raising.history["bytes_up"])
-    assert step[0] == 5 * (packed_bytes(10, 3) + 8)
-    assert step[-1] == 5 * (packed_bytes(10, int(bits[-1])) + 8)
+    assert step[0] == 5 * packed_bytes(10, 3)
+    assert step[-1] == 5 * packed_bytes(10, int(bits[-1]))
     monkeypatch.setattr(Stall, "add", lambda *_: None)
     stalled = pdmm.solve(c.problem, method, 300, bits=3)
     assert gap(stalled.x) > 1e-3

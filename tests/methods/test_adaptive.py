@@ -17,8 +17,7 @@ from builders.automatic import (
     logcosh,
     logcosh_slope,
 )
-from pdmm.common.threads import Threads
-from pdmm.engines.local import Local
+from builders.engine import stepped
 from pdmm.methods import Method, anderson, spectral
 from pdmm.methods.adaptive import Adaptive
 from twins import methods as twins
@@ -209,26 +208,25 @@ def states_of(
         return v if h is None else h.prox(v, t / W)
 
     problem = data.problem(dtype)
-    with Threads(1) as threads:
-        engine = Local(problem, method, data.x0.astype(dtype), data.w, rounds, threads)
+    x0 = data.x0.astype(dtype).astype(np.float64)
+    with stepped(problem, method, x0, data.w, rounds, prox) as run:
         spies: list[Spy] = []
+        source = run.clients.source
 
         class Source:
             def at(self, block: Any, cursor: Any = None) -> Any:
                 spies.append(Spy(source.at(block, cursor)))
                 return spies[-1]
 
-        source, engine.source = engine.source, Source()
-        server = method.server_start(data.x0.astype(dtype).astype(np.float64), prox)
-        yield server, engine.memory, None
+        run.clients.source = Source()
+        yield run.server, run.memory, None
         for _ in range(rounds):
-            message = method.broadcast(server)
+            message = method.broadcast(run.server)
             spies.clear()
-            outcome = engine.round(message)
-            server = method.server(server, outcome.mean, outcome.share, prox)
+            run.step()
             anchors = np.concatenate([spy.anchor for spy in spies])
             z = 2 * message.x.astype(dtype) - anchors
-            yield server, type(engine.memory)(*(v.copy() for v in engine.memory)), z
+            yield run.server, run.memory, z
 
 
 @pytest.mark.parametrize("kind", list(REGULARISERS))
@@ -333,11 +331,8 @@ def test_one_client_at_a_time_gives_the_same_iterates(kind: str, inner: Any) -> 
     x0 = rng.standard_normal(problem.dimension)
     method = Adaptive(inner, True, True, 2.2e-16)
     alone = one_by_one(method, problem, data.w, x0, 20)
-    with Threads(1) as threads:
-        engine = Local(problem, method, x0, data.w, 20, threads)
-        server = method.server_start(x0, lambda v, t: v)
+    with stepped(problem, method, x0, data.w, 20) as run:
         for r in range(20):
-            outcome = engine.round(method.broadcast(server))
-            server = method.server(server, outcome.mean, outcome.share, lambda v, t: v)
-            scale = max(1.0, float(np.abs(server.x).max()))
-            assert np.abs(server.x - alone[r]).max() <= 1e-7 * scale, r
+            run.step()
+            scale = max(1.0, float(np.abs(run.x).max()))
+            assert np.abs(run.x - alone[r]).max() <= 1e-7 * scale, r
