@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pdmm.common.checks import whole
 from pdmm.common.packing import Arrays, pack
+from pdmm.common.progress import progress_bar
 from pdmm.common.team import Team
 from pdmm.engines.clients import Clients
 from pdmm.engines.in_process import InProcess
@@ -17,7 +18,6 @@ from pdmm.engines.sites.sites import Sites
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem
 from pdmm.regularisers import Regulariser
-from pdmm.common.progress import progress_bar
 from pdmm.result import Result
 from pdmm.run import finish, loop
 from pdmm.run.build import Run, build
