@@ -1,8 +1,12 @@
-# `make demo` and `make test` work from a fresh clone: each sets up its own environment first.
+# `make demo` and `make test` work from a fresh clone: each first installs what it needs, and no more.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+# One stamp for each set of extras that is installed. The test set holds all the others.
+READY_DEMO := $(VENV)/.ready-demo
+READY_CLI := $(VENV)/.ready-cli
+READY := $(VENV)/.ready-test
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 # The only place that knows of a folder with data beside the project; it need not exist.
 ifneq ($(wildcard ../shared/data),)
@@ -22,15 +26,25 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "pdmm needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { apt-get update -q && apt-get install -q -y python3-venv \
 		&& $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,mpi,flare,dev]'
-	@touch $(READY)
 
-demo: setup
+$(READY_DEMO): pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[demo]'
+	@touch $@
+
+$(READY_CLI): pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[cli]'
+	@touch $(READY_DEMO) $@
+
+$(READY): pyproject.toml | $(BIN)/python
+	$(INSTALL) '.[cli,mpi,flare,dev]'
+	@touch $(READY_DEMO) $(READY_CLI) $@
+
+demo: $(READY_DEMO)
 	$(BIN)/pdmm demo --out out
 
 # Two at a time, whole files together: some wait for other processes, and those share what they start.
@@ -54,7 +68,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-reproduce: setup
+reproduce: $(READY_CLI)
 	$(BIN)/pdmm reproduce all --out out/reproduction
 
 bench: setup

@@ -45,8 +45,9 @@ class Known:
         self.quick = p
         if isinstance(p, pdmm.SoftmaxRegression) and p.dimension < 100:
             self.quick = QuickSoftmax(p.X, p.y, p.classes, p.l2)  # gives the same, sooner
-        self.total = p.total(w, threads) or SumOfBlocks(p, p.evaluator(p), w, threads)
-        x = self.total.minimiser(0.0)
+        total = p.total(w, threads)
+        self.total = total or SumOfBlocks(p, p.evaluator(p), w, threads)
+        x = None if total is None else total.minimiser(0.0)
         self.x, self.kappa, doubt = self._polish(self._descend() if x is None else x)
         self.lowest = self.total.value(self.x)
         self.first = self.gap(np.zeros(p.dimension))

@@ -1,6 +1,7 @@
 """The paper's least squares at full size: 500 clients, 5000 x 500 each, K = 20."""
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -17,8 +18,9 @@ def main() -> None:
     begun = perf_counter()
     problem = pdmm.LeastSquares.random(CLIENTS, SAMPLES, FEATURES, seed=0)
     print(f"  generated in {perf_counter() - begun:.1f} s, peak memory {peak_gigabytes():.2f} GB")
-    assert problem._given is not None
-    H, g = problem._given.H, problem._given.g
+    given = problem._forms.given
+    assert given is not None
+    H, g = given.H, given.g
     method = pdmm.AGPDMM(ETA, STEPS)
     rho, inner = method.penalty, method.inner_step
 
@@ -51,7 +53,8 @@ def main() -> None:
             ours.step()
             single.step()
         agree(ours.x, state["x"], 1e-10)
-        W = ours.engine.source.W  # type: ignore[attr-defined]
+        source: Any = ours.clients.source
+        W = source.W
         best = side_by_side(
             6,
             reference=reference,

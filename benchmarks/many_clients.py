@@ -1,5 +1,7 @@
 """Many small clients: 100,000 of them, 20 x 10 each, K = 5."""
 
+from typing import Any
+
 import numpy as np
 
 import pdmm
@@ -52,7 +54,8 @@ def main() -> None:
         ours.step()
         single.step()
         agree(ours.x, state["x"], 1e-10)
-        W = ours.engine.source.W  # type: ignore[attr-defined]
+        source: Any = ours.clients.source
+        W = source.W
         best = side_by_side(2, reference=reference)
         best |= side_by_side(15, ours=ours.step, one_thread=single.step, limit=lambda: read_once(W))
     unit = best["reference"]

@@ -14,7 +14,7 @@ import numpy as np
 
 import pdmm
 from benchmarks.timing import heading, peak_gigabytes
-from pdmm.engines.mpi import Ranks
+from pdmm.engines.mpi import MPITeam
 
 CLIENTS, FEATURES = 500, 500
 SAMPLES = 1000  # a fifth of the paper's: a round sees A'A alone, and they take long to make
@@ -137,7 +137,7 @@ def typical(result: pdmm.Result) -> float:
     return float(np.quantile(np.diff(result.history["seconds"]), 0.25))
 
 
-class Timed(Ranks):
+class Timed(MPITeam):
     """Ranks that keep the time of their sums."""
 
     def __init__(self, communicator: Any, library: Any) -> None:

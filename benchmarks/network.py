@@ -12,9 +12,11 @@ from scipy import sparse
 import pdmm
 from benchmarks.timing import agree, heading, seconds, side_by_side
 from pdmm.common.threads import Threads
-from pdmm.graphs.nodes import groups
+from pdmm.graphs.nodes.group import Group
+from pdmm.graphs.nodes.grouping import grouped
 from pdmm.graphs.penalty import choose_rho
-from pdmm.graphs.run import Run, activations_of
+from pdmm.graphs.run import Run
+from pdmm.graphs.schedule import Activations
 
 Vector = npt.NDArray[np.float64]
 SIZES = (1_000, 10_000, 100_000)
@@ -96,25 +98,24 @@ def _averaging_speed(graph: Any) -> None:
         for _ in range(2):
             A @ x
 
-    def start() -> Run:
+    def start() -> tuple[Run, list[Group]]:
         network = pdmm.Network(graph, pdmm.Quadratic(1.0, readings))
         with Threads(1) as threads:
-            parts = groups(network, threads)
-        for part in parts:
-            part.prepare(network, 1.0)
-        run = Run(network, parts, np.zeros(count), 1.0, 1.0, 0.0, 0)
+            groups = grouped(network, threads)
+        updates = [group.exact(network, 1.0) for group in groups]
+        run = Run(network, updates, np.zeros(count), 1.0, 1.0, 0.0, 0)
         run.synchronous()
-        return run
+        return run, groups
 
     tracemalloc.start()
-    run = start()
+    run, groups = start()
     held = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    plans = iter(activations_of(run.network, None, 0))
+    plans = iter(Activations(run.network.incidence, None, 0))
     with Threads(1):
         best = side_by_side(30, ours=run.synchronous, two=products)
         one_by_one = min(seconds(lambda: run.asynchronous(next(plans))) for _ in range(5))
-    chosen = seconds(lambda: choose_rho(run.network, run.groups))
+    chosen = seconds(lambda: choose_rho(run.network, groups))
     print(
         f"  {count:6d} {edges:8d} {best['ours'] * 1e3:13.3f} ms {best['two'] * 1e3:12.3f} ms "
         f"{best['ours'] / best['two']:6.2f} {best['ours'] / edges * 1e9:10.1f}"

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 import pdmm
 from pdmm.common.threads import Threads, available
+from pdmm.engines.exchange import Question
+from pdmm.engines.in_process import InProcess
 
 
 def seconds(function: Callable[[], object]) -> float:
@@ -44,22 +46,18 @@ class Rounds:
     def __init__(
         self, problem: pdmm.Problem, method: pdmm.Method, rounds: int, threads: Threads
     ) -> None:
-        from pdmm.engines.local import Local
-
         x0 = np.zeros(problem.dimension)
         self.method = method
-        self.engine = Local(
-            problem,
-            method,
-            x0.astype(problem.dtype),
-            np.ones(problem.clients),
-            rounds,
-            threads,
-        )
+        self.clients = InProcess(problem)
+        self.clients.threads = threads
+        self.clients.prepare(method, x0, np.ones(problem.clients), rounds)
         self.server = method.server_start(x0, lambda v, t: v)
+        self.done = 0
 
     def step(self) -> None:
-        outcome = self.engine.round(self.method.broadcast(self.server))
+        self.done += 1
+        question = Question(self.done, self.method, self.method.broadcast(self.server))
+        outcome = self.clients.round(question)
         self.server = self.method.server(self.server, outcome.mean, outcome.share, lambda v, t: v)
 
     @property

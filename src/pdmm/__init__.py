@@ -1,5 +1,7 @@
 """pdmm: federated optimisation with the primal-dual method of multipliers."""
 
+import logging
+
 from pdmm import engines, theory
 from pdmm.common.checks import ClientError
 from pdmm.graphs import Network, NetworkResult, solve_network
@@ -31,6 +33,9 @@ from pdmm.result import History, Result, Traffic
 from pdmm.solve import resume, solve
 
 __version__ = "0.1.0"
+
+# A program that uses pdmm decides what becomes of its log; without a handler it is silent.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AGPDMM",

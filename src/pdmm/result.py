@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from pdmm.methods.base import Method
 from pdmm.problems.constants import Constants
-from pdmm.run.certificate import Certificate
 
 
 class Traffic(NamedTuple):
@@ -42,6 +41,48 @@ class History(dict[str, npt.NDArray[Any]]):
         """The first recorded round at which the gap is at most this, None if there is none."""
         reached = np.flatnonzero(self["gap"] <= gap)
         return int(self["round"][reached[0]]) if len(reached) else None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is proven of a point x, and the residuals of the optimality conditions there.
+
+    F is mu-strongly convex, so with g a subgradient of F at x,
+    F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu.
+    """
+
+    gap: float | None
+    """F(x) - F* is at most this; None where no mu > 0 is proven."""
+    distance: float | None
+    """‖x - x*‖ is at most this; None where no mu > 0 is proven."""
+    stationarity: float
+    """‖grad f(x) + v‖, f = sum_i w_i f_i, v the nearest subgradient of the regulariser.
+
+    NaN where there is none: x outside a Box, or a client without gradients.
+    """
+    consensus: float | None
+    """Root mean square over clients of ‖x_i - x_s‖ in the last round."""
+    dual_sum: float | None
+    """‖sum_i w_i lam_{i|s} + v‖ in the last round; None for methods without duals."""
+    strong_convexity: float
+    """The mu of F that was used; 0 where none is known."""
+    kind: str
+    """Where that mu comes from, in words."""
+    round: int
+    """The round after which x was the server's."""
+    bytes_up: int
+    """What asking the clients for their gradients cost: one vector a client."""
+    rounding: float = 0.0
+    """The part of ``size`` that may be rounding, which no further round can lower."""
+
+    def __repr__(self) -> str:
+        bound = "no bound, " if self.gap is None else f"gap <= {self.gap:.3g}, "
+        return f"Certificate({bound}stationarity {self.stationarity:.3g}, mu {self.kind})"
+
+    @property
+    def size(self) -> float:
+        """What a tolerance is compared with: the gap where it is bounded, else ‖grad F‖."""
+        return self.stationarity if self.gap is None else self.gap
 
 
 @dataclass(frozen=True)

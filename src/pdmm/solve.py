@@ -6,27 +6,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pdmm.common.checks import client_weights, one_of, positive, whole
+from pdmm.common.checks import whole
 from pdmm.common.packing import Arrays, pack
-from pdmm.common.team import ALONE, Team
-from pdmm.common.threads import Threads
+from pdmm.common.team import Team
+from pdmm.engines.clients import Clients
+from pdmm.engines.in_process import InProcess
 from pdmm.engines.mpi import MPI
-from pdmm.engines.shared import Shared
-from pdmm.links.quantise import MOST_BITS
+from pdmm.engines.ranks import Ranks
+from pdmm.engines.sites.sites import Sites
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem
 from pdmm.regularisers import Regulariser
 from pdmm.report.progress import progress_bar
 from pdmm.result import Result
-from pdmm.run.arguments import check, known_optimum
-from pdmm.run.checkpoint import Saved, Saver, read
-from pdmm.run.loop import Run, Settings
-
-AUTO_ROUNDS = 400  # where the method is chosen too, and so the tolerance
+from pdmm.run import finish, loop
+from pdmm.run.build import Run, build
+from pdmm.run.saved import Saved, read
+from pdmm.run.saver import Saver
+from pdmm.run.settings import Settings, checked, links
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | Sites,
     method: Method | None = None,
     rounds: int | None = None,
     *,
@@ -54,7 +55,8 @@ def solve(
     """Minimise F(x) = sum_i w_i f_i(x) + h(x) with a federated method.
 
     Args:
-        problem: the clients' functions, e.g. ``pdmm.LeastSquares(A, b)``.
+        problem: the clients' functions, e.g. ``pdmm.LeastSquares(A, b)``; or
+            ``pdmm.engines.Sites(connection)``, whose clients are at the sites of a federation.
         method: e.g. ``pdmm.AGPDMM(step_size=1e-4, local_steps=5)``; any of its step_size,
             local_steps, rho or gamma may be "auto". None (or leaving it out) chooses the
             method too; ``result.choices`` says what was chosen and why.
@@ -128,11 +130,11 @@ def solve(
         >>> bool(result.history["gap"][-1] < 1e-20)
         True
     """
-    team = _team(engine)
-    problem = problem if engine is None else Shared(problem, team)
+    clients = _located(problem, engine)
+    team = clients.team
     check_arguments = partial(
-        _checked,
-        problem,
+        checked,
+        clients,
         method=method,
         rounds=rounds,
         x0=x0,
@@ -155,17 +157,17 @@ def solve(
     saver = None if checkpoint is None else Saver(checkpoint, every, team)
     if saver is not None:
         saver.check()
-    with Threads(_threads(problem, threads, engine), team) as pool:
-        run = Run(problem, settings, pool)
-        run.begin()
+    with clients.working(_threads(clients, threads, engine)):
+        run = _built(clients, settings)
+        loop.begin(run)
         if saver is not None:
-            saver.begin(problem, settings, run)
-        return _finish(run, callback, progress, saver)
+            saver.begin(run)
+        return _finished(run, callback, progress, saver)
 
 
 def resume(
     path: str | Path,
-    problem: Problem,
+    problem: Problem | Sites,
     *,
     rounds: int | None = None,
     method: Method | None = None,
@@ -213,20 +215,20 @@ def resume(
         >>> bool((resumed.x == whole.x).all())
         True
     """
-    team = _team(engine)
-    problem = problem if engine is None else Shared(problem, team)
-    saved = read(path, problem, method, participation, local_steps, team)
+    clients = _located(problem, engine)
+    team = clients.team
+    saved = read(path, clients, method, participation, local_steps)
     settings = team.agree(lambda: _with_rounds(saved, rounds))
     every = saved.every if every is None else every
     _check_alike(team, settings, callback, path, every, threads)
     saver = Saver(path, every, team)
-    with Threads(_threads(problem, threads, engine), team) as pool:
-        run = Run(problem, settings, pool)
+    with clients.working(_threads(clients, threads, engine)):
+        run = _built(clients, settings)
         saved.restore(run)
-        saver.go_on(problem, settings, saved)
+        saver.go_on(run, saved)
         if rounds is not None:
             saver.write(run)  # what was asked for now counts
-        return _finish(run, callback, progress, saver)
+        return _finished(run, callback, progress, saver)
 
 
 def _with_rounds(saved: Saved, rounds: int | None) -> Settings:
@@ -239,38 +241,47 @@ def _with_rounds(saved: Saved, rounds: int | None) -> Settings:
     return settings
 
 
-def _finish(
+def _located(problem: Any, engine: Any) -> Clients:
+    """Where the clients are: at sites, on the ranks of an engine, or in this process."""
+    if engine is not None and not isinstance(engine, MPI):
+        raise ValueError(f"engine must be None or pdmm.engines.MPI(), got {engine!r}")
+    if isinstance(engine, MPI):
+        return Ranks(problem, engine.team)
+    if isinstance(problem, Sites):
+        return problem
+    return InProcess(problem)
+
+
+def _built(clients: Clients, settings: Settings) -> Run:
+    """A run that is ready for its first round."""
+    if isinstance(clients, InProcess):  # sites have links of their own
+        clients.behind(links(settings, clients.count))
+    return build(clients, settings)
+
+
+def _finished(
     run: Run,
     callback: Callable[[int, Floats], bool | None] | None,
     progress: bool,
     saver: Saver | None,
 ) -> Result:
-    """The rounds that are left."""
-    name, left = type(run.choice.method).__name__, run.settings.rounds - run.done
-    with progress_bar(name, left, show=progress and run.team.rank == 0) as advance:
-        while not (run.finished or run.stopped) and run.done < run.settings.rounds:
-            run.step(callback)
+    """What comes of a run, after the rounds that are left."""
+    name = type(run.state.method.as_named).__name__
+    left = run.settings.rounds - run.state.done
+    with progress_bar(name, left, show=progress and run.clients.team.rank == 0) as advance:
+        while not run.over:
+            loop.step(run, callback)
             advance(1)
             if saver is not None:
                 saver.after(run)
-    if run.stopped and not run.finished:
-        run.close()
-    return run.result()
+    return finish.result(run)
 
 
-def _threads(problem: Problem, threads: int | None, engine: MPI | None) -> int | None:
+def _threads(clients: Clients, threads: int | None, engine: MPI | None) -> int | None:
     shared = None if engine is None else engine.share_cores()
-    if threads is None:
-        return shared if problem.parallel else 1
-    return threads
-
-
-def _team(engine: Any) -> Team:
-    if engine is None:
-        return ALONE
-    if not isinstance(engine, MPI):
-        raise ValueError(f"engine must be None or pdmm.engines.MPI(), got {engine!r}")
-    return engine.team
+    if threads is not None:
+        return threads
+    return shared if clients.parallel else 1
 
 
 def _check_alike(
@@ -307,27 +318,3 @@ def _text(name: str, value: Any) -> str:
 def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable as callback(round, x), got {callback!r}")
-
-
-def _checked(problem: Any, **given: Any) -> Settings:
-    """The arguments of ``solve``, refused or made what a run needs."""
-    method, rounds, bits = given["method"], given["rounds"], given["bits"]
-    start = check(problem, method, given["x0"], given["regulariser"])
-    if rounds is None:
-        rounds = 100 if method is not None else AUTO_ROUNDS
-    known_optimum(given["optimum"], problem.dimension)
-    one_of("state", given["state"], ("clients", "server"))
-    if bits is not None and not 2 <= whole("bits", bits, at_least=2) <= MOST_BITS:
-        raise ValueError(f"bits must be from 2 to {MOST_BITS}, got {bits!r}")
-    tolerance = given["tolerance"]
-    if tolerance is not None and not problem.knows_all:
-        raise ValueError("tolerance needs certificates, which ask all clients: not those of a Lazy")
-    made = {
-        "rounds": whole("rounds", rounds, at_least=1),
-        "x0": start,
-        "weights": client_weights(given["weights"], problem.clients),
-        "tolerance": None if tolerance is None else positive("tolerance", tolerance),
-        **{name: whole(name, given[name], at_least=1) for name in ("check_every", "record_every")},
-        "seed": whole("seed", given["seed"], at_least=0),
-    }
-    return Settings(**{**given, **made})

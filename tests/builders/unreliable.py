@@ -7,35 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 import pdmm
-from pdmm.engines.partial import Partial
 from pdmm.links.links import Contact, Links
 from pdmm.methods import Method
 from twins import methods as twins
 from twins import unreliable
 from twins.methods import Network, Vector
-
-
-def watch(
-    patch: pytest.MonkeyPatch,
-    before: Callable[[Partial, Any], object] | None = None,
-    after: Callable[[Partial], object] | None = None,
-    change: Callable[[Contact, int], Contact] | None = None,
-) -> None:
-    """Look at the engine before and after every round, or change what arrives in it."""
-    original = Partial.contact
-
-    def contact(self: Partial, message: Any, drawn: Contact, r: int, *more: Any) -> Any:
-        if before is not None:
-            before(self, message)
-        outcome = original(self, message, drawn if change is None else change(drawn, r), r, *more)
-        if after is not None:
-            after(self)
-        return outcome
-
-    patch.setattr(Partial, "contact", contact)
 
 
 @dataclass

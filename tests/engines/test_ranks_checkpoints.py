@@ -11,7 +11,7 @@ import pdmm
 from builders import cases
 from builders.ranks import close, on_ranks
 from pdmm.common import whole_files as files
-from pdmm.run import checkpoint
+from pdmm.run import saver
 
 
 @pytest.mark.slow
@@ -63,10 +63,10 @@ def test_a_checkpoint_is_of_one_round(
     def work(mpi: pdmm.engines.MPI) -> pdmm.Result:
         return cases.solve("gpdmm", mpi, checkpoint=path, every=4)
 
-    monkeypatch.setattr(checkpoint, "write_whole", dies)
+    monkeypatch.setattr(saver, "write_whole", dies)
     with pytest.raises(BaseException):  # noqa: B017, PT011
         on_ranks(3, work)
-    monkeypatch.setattr(checkpoint, "write_whole", write)
+    monkeypatch.setattr(saver, "write_whole", write)
 
     def go_on(mpi: pdmm.engines.MPI) -> pdmm.Result:
         return pdmm.resume(path, cases.least_squares(mpi.range(cases.M)), engine=mpi)

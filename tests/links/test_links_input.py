@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import pdmm
+from builders.engine import stepped, watch
 from builders.unreliable import case
-from pdmm.engines.partial import Partial
+from pdmm.common import trees
 from pdmm.links.links import Contact, Links
 from pdmm.links.participation import Participation
 from pdmm.methods import Method
@@ -196,25 +197,23 @@ def test_other_methods_run_behind_links_too() -> None:
     assert not descent.diverged
 
 
-def test_a_lost_upload_that_is_not_finite_harms_nobody() -> None:
+def test_a_lost_upload_that_is_not_finite_harms_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Several clients in a block, one of which sends NaN that never arrives."""
     c = case()
 
-    def contact(told: bool) -> Contact:
-        everyone = np.arange(c.m)
-        arrives = everyone != 2
-        return Contact(everyone, np.ones(c.m, bool), arrives, arrives & told)
+    def all_but_one(contact: Contact, r: int) -> Contact:
+        arrives = np.arange(c.m) != 2
+        return Contact(np.arange(c.m), np.ones(c.m, bool), arrives, arrives)
 
-    from pdmm.common.threads import Threads
-
+    watch(monkeypatch, change=all_but_one)
     method = pdmm.AGPDMM(1 / c.L, 3, c.rho)
-    x0 = np.zeros(c.problem.dimension)
-    with Threads(1) as threads:
-        engine = Partial(c.problem, method, x0, np.ones(c.m), 5, threads, None, False)
+    with stepped(c.problem, method, rounds=5, links=Links(c.m, loss=0.5)) as run:
+        memories = run.clients.memories
         bad = np.full((1, c.problem.dimension), np.nan)
-        engine.memory.write(np.array([2]), type(engine.memory.start)(bad))
-        message = method.broadcast(method.server_start(x0, lambda v, t: v))
-        outcome = engine.contact(message, contact(True), 1, 3)
+        memories.write(np.array([2]), trees.build(memories.read(np.array([2])), [bad]))
+        outcome = run.step()
     assert outcome.bad_client is None
     assert outcome.arrived == c.m - 1
     assert np.isfinite(outcome.mean.dz).all()

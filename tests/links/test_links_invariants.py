@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import pdmm
-from builders.unreliable import LINKS, NAMES, K, case, close, make, own_steps, trace, variant, watch
-from pdmm.engines.partial import Partial
+from builders.engine import settled, watch
+from builders.unreliable import LINKS, NAMES, K, case, close, make, own_steps, trace, variant
+from pdmm.engines.in_process import InProcess
 from pdmm.links.links import Contact
 from twins.methods import Vector
 
 
-def mean_apart(engine: Partial, mean: Vector, field: str) -> float:
+def mean_apart(engine: InProcess, mean: Vector, field: str) -> float:
     """How far the server's mean is from that of what the clients have, or will know to have."""
-    rows = np.asarray(getattr(engine.settled(), field), np.float64)
+    rows = np.asarray(getattr(settled(engine), field), np.float64)
     apart = engine.weights @ rows / engine.weights.sum() - np.asarray(mean, np.float64)
     return float(np.abs(apart).max()) / max(float(np.abs(rows).max()), 1e-300)
 
@@ -35,7 +36,10 @@ def test_nothing_is_lost(seed: int, dtype: type, monkeypatch: pytest.MonkeyPatch
         monkeypatch,
         before=lambda engine, message: apart.append(mean_apart(engine, message.x, "z")),
         after=lambda engine: unheard.append(
-            any(engine.applied[i] == engine.sent[i] for i in engine.drafts)
+            any(
+                engine.receipts.applied[i] == engine.receipts.sent[i]
+                for i in engine.receipts.drafts
+            )
         ),
     )
     result = pdmm.solve(
@@ -108,7 +112,7 @@ def test_rounds_in_which_all_uploads_are_lost_change_nothing(
     def lose(contact: Contact, r: int) -> Contact:
         return contact._replace(arrives=contact.arrives & (r not in lost))
 
-    watch(monkeypatch, after=lambda engine: memories.append(engine.settled()), change=lose)
+    watch(monkeypatch, after=lambda engine: memories.append(settled(engine)), change=lose)
     c = case()
     _, xs = trace(c.problem, pdmm.GPDMM(1 / c.L, K), 6, participation=[1.0])
     for r in lost:

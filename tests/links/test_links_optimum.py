@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdmm
-from builders.unreliable import case, close, contacts, make, own_steps, trace, variant, watch
+from builders.engine import watch
+from builders.unreliable import case, close, contacts, make, own_steps, trace, variant
 from pdmm.methods import Method
 from twins import methods as twins
 from twins import unreliable

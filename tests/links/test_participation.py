@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import pdmm
-from builders.unreliable import case, contacts, watch
+from builders.engine import watch
+from builders.unreliable import case, contacts
 from pdmm.links.availability import Availability
 from pdmm.links.losses import Losses
 

@@ -24,7 +24,7 @@ from builders.checkpoints import (
     laid_down,
     squares,
 )
-from pdmm.run import checkpoint
+from pdmm.run.checkpoint_file import VERSION
 
 
 def test_the_file_is_plain_arrays_and_json(place: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_file_is_plain_arrays_and_json(place: Path) -> None:
     found = json.loads(raw[8 : 8 + length])
     meta = found.pop("__metadata__")
     assert meta["format"] == "pdmm run"
-    assert meta["version"] == str(checkpoint.VERSION)
+    assert meta["version"] == str(VERSION)
     run = json.loads(meta["run"])
     assert {"problem", "settings", "state", "every", "columns", "rows", "length"} <= set(run)
     kinds = {entry["dtype"] for entry in found.values()}
@@ -189,7 +189,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (lambda p: p.write_text("round,objective\n0,1\n"), NOT_ONE),
     "tensors": (lambda p: p.write_bytes(safetensors.numpy.save(ONES)), NOT_ONE),
     "a model": (lambda p: p.write_bytes(safetensors.numpy.save(ONES, {"format": "pt"})), NOT_ONE),
-    "newer": (meta(version=str(checkpoint.VERSION + 1)), "newer pdmm .* update"),
+    "newer": (meta(version=str(VERSION + 1)), "newer pdmm .* update"),
     "much newer": (meta(version="17", run="new"), "newer pdmm .* update"),
     "strange version": (meta(version="2.0b"), "run.safetensors"),
     "no run": (meta(run=None), "run.safetensors"),

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pdmm
-from pdmm.common.threads import Threads
-from pdmm.engines.local import Local
+from builders.engine import stepped
 from pdmm.methods import Method
 from pdmm.methods.scaffold import Upload
 from twins import methods as twins
@@ -113,14 +112,11 @@ def states(
         return v
 
     w = np.ones(case.m) if weights is None else weights
-    with Threads(1) as threads:
-        engine = Local(case.problem, method, case.x0.astype(case.problem.dtype), w, rounds, threads)
-        server = method.server_start(case.x0, prox)
-        yield server, type(engine.memory)(*(part.copy() for part in engine.memory))
+    with stepped(case.problem, method, case.x0, w, rounds, prox) as run:
+        yield run.server, run.memory
         for _ in range(rounds):
-            outcome = engine.round(method.broadcast(server))
-            server = method.server(server, outcome.mean, outcome.share, prox)
-            yield server, type(engine.memory)(*(part.copy() for part in engine.memory))
+            run.step()
+            yield run.server, run.memory
 
 
 # --- reductions -------------------------------------------------------------------------------

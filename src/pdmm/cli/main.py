@@ -1,6 +1,8 @@
 """The command ``pdmm``: parse, call the API, show."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +29,16 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
+
+
+@contextmanager
+def _needs(command: str) -> Iterator[None]:
+    """Say in one sentence what is missing where only a part of the command was installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        print(f"{command} needs {error.name}: pip install 'pdmm[cli]'", file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
 def _version(show: bool) -> None:
@@ -93,8 +105,9 @@ def reproduce(
 
     Finished runs are kept: an interrupted command goes on where it was.
     """
-    from pdmm.data import DataError
-    from pdmm.paper import reproduce as paper
+    with _needs("pdmm reproduce"):
+        from pdmm.data import DataError
+        from pdmm.paper import reproduce as paper
 
     if what not in paper.NAMES:
         raise typer.BadParameter(f"{what!r} is not one of {', '.join(paper.NAMES)}")
@@ -157,11 +170,12 @@ def fetch(
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(NAMES)}")
     console = Console()
     try:
-        files, origin = find(name, folder)
+        with _needs("pdmm data fetch"):
+            files, origin = find(name, folder)
     except DataError as error:
         console.print(str(error), markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
-    size = sum(map(len, files.values())) / 1e6
+    size = sum(len(contents) for contents in files.values()) / 1e6
     console.print(f"{name}: {len(files)} files, {size:.0f} MB, checked.", highlight=False)
     console.print(f"From {origin}", markup=False, highlight=False, soft_wrap=True)
     if (kept := cache_folder() / name).is_dir():

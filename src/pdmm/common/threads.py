@@ -17,7 +17,6 @@ import scipy.linalg  # noqa: F401 - with NumPy's, the BLAS libraries that are lo
 from threadpoolctl import ThreadpoolController
 
 from pdmm.common.checks import whole
-from pdmm.common.team import ALONE, Team
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,12 +57,10 @@ class Threads:
 
     Args:
         threads: how many; as many as this process may use cores, if not given.
-        team: the processes that share the run.
     """
 
-    def __init__(self, threads: int | None = None, team: Team = ALONE) -> None:
+    def __init__(self, threads: int | None = None) -> None:
         self.threads = available() if threads is None else whole("threads", threads, at_least=1)
-        self.team = team
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ from pdmm.data.sources import FILES, fetch
 
 
 class Images(NamedTuple):
-    """A data set: pixels in [0, 1], float32, a row an image; labels 0 .. 9."""
+    """A data set: pixels in [0, 1], float32, with one row per image; labels 0 .. 9."""
 
     X: npt.NDArray[np.float32]
     y: npt.NDArray[np.int64]
@@ -33,15 +33,20 @@ def parse(contents: bytes) -> npt.NDArray[np.uint8]:
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Images:
     """MNIST or Fashion-MNIST; see :func:`pdmm.data.fetch` for where they are looked for."""
     files, _ = fetch(name, folder)
-    X, y, X_test, y_test = (parse(files[file]) for file in FILES)
+    train_images, train_labels, test_images, test_labels = (parse(files[file]) for file in FILES)
+    return Images(
+        X=_pixels(train_images),
+        y=train_labels.astype(np.int64),
+        X_test=_pixels(test_images),
+        y_test=test_labels.astype(np.int64),
+    )
 
-    def pixels(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
 
-    return Images(pixels(X), y.astype(np.int64), pixels(X_test), y_test.astype(np.int64))
+def _pixels(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    return images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
 
 
 def by_class(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-    """One client a class, its samples in stored order: the paper's split."""
+    """One client for each class, with its samples in stored order: the paper's split."""
     classes = np.unique(y)
     return [X[y == c] for c in classes], [y[y == c] for c in classes]

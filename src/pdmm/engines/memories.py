@@ -1,33 +1,73 @@
-"""Memories of many clients, of whom only those take space that have taken part."""
+"""What clients remember between rounds: of all of them, or of those that have taken part."""
 
 import os
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common import trees
+from pdmm.engines.client_tables import Table
 from pdmm.links.checks import Indices
 
 
-def _close(files: list[Any]) -> None:
-    for file in files:
-        file.close()
+class Memories(Protocol):
+    """One row of a few arrays for each client."""
+
+    def read(self, clients: Any) -> Any:
+        """The rows of some clients."""
+
+    def write(self, clients: Any, rows: Any) -> None:
+        """New rows of some clients."""
+
+    def table(self, first: int) -> Table:
+        """All that was written; clients are counted from ``first``."""
+
+    def load(self, table: Table, first: int) -> None:
+        """Take that over."""
 
 
-class Rows:
-    """A row of a few arrays for every client; of those never written, all the same one.
+class EveryMemory:
+    """Memories of clients that all take part: a row each, from the start.
 
     Args:
-        start: the first memory, a NamedTuple of arrays (1, d).
+        rows: the first memories, a NamedTuple of arrays (clients, ...).
+        clients: how many there are.
+    """
+
+    def __init__(self, rows: Any, clients: int) -> None:
+        self.rows = rows
+        self.clients = clients
+
+    def read(self, clients: Any) -> Any:
+        """The rows of some clients; of a slice, views that must not be changed."""
+        return trees.rows(self.rows, clients)
+
+    def write(self, clients: Any, rows: Any) -> None:
+        """New rows of some clients; different threads may write different rows."""
+        trees.put(self.rows, clients, rows)
+
+    def table(self, first: int) -> Table:
+        return Table(first + np.arange(self.clients), list(self.rows))
+
+    def load(self, table: Table, first: int) -> None:
+        self.rows = trees.build(self.rows, table.columns)
+
+
+class LateMemory:
+    """Memories of many clients, of whom only those take space that have taken part.
+
+    Args:
+        start: the first memory, a NamedTuple of arrays (1, ...).
         clients: how many there are.
         folder: where the arrays live as files; None for in memory.
     """
 
     def __init__(self, start: Any, clients: int, folder: str | Path | None = None) -> None:
-        self.start, self.kind = start, type(start)
+        self.start = start
         self.place: npt.NDArray[np.int32] = np.full(clients, -1, dtype=np.int32)
         self.used = 0
         self.files: list[Any] = []
@@ -42,9 +82,9 @@ class Rows:
         """Space for so many rows of field k, those in use kept."""
         first = self.start[k]
         shape = (rows, *first.shape[1:])
+        if self.files and rows == 0:
+            return np.empty(shape, first.dtype)
         if self.files:
-            if rows == 0:
-                return np.empty(shape, first.dtype)
             size = int(np.prod(shape)) * first.dtype.itemsize
             os.ftruncate(self.files[k].fileno(), size)
             return np.memmap(self.files[k], dtype=first.dtype, mode="r+", shape=shape)
@@ -57,18 +97,11 @@ class Rows:
         """The rows of some clients."""
         places = self.place[clients]
         new = places < 0
-        if not len(self.start):
-            return self.kind()
-        rows = []
-        for array, first in zip(self.arrays, self.start, strict=True):
-            if new.all():
-                rows.append(np.repeat(first, len(clients), axis=0))
-                continue
-            taken = np.asarray(array[np.where(new, 0, places)])
-            if new.any():
-                taken[new] = first
-            rows.append(taken)
-        return self.kind(*rows)
+        rows = [
+            _taken(array, first, places, new)
+            for array, first in zip(self.arrays, self.start, strict=True)
+        ]
+        return trees.build(self.start, rows)
 
     def write(self, clients: Indices, rows: Any) -> None:
         """New rows of some clients."""
@@ -85,15 +118,26 @@ class Rows:
         for array, values in zip(self.arrays, rows, strict=True):
             array[places] = values
 
-    def all(self) -> Any:
-        """The rows of all clients."""
-        return self.read(np.arange(len(self.place)))
-
-    def state(self) -> dict[str, Any]:
-        """All that was written."""
+    def table(self, first: int) -> Table:
         clients = np.flatnonzero(self.place >= 0)
-        return {"clients": clients, "rows": list(self.read(clients))}
+        return Table(first + clients, list(self.read(clients)))
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Take that over."""
-        self.write(state["clients"], self.kind(*state["rows"]))
+    def load(self, table: Table, first: int) -> None:
+        self.write(table.clients - first, table.columns)
+
+
+def _taken(
+    array: Any, first: Any, places: npt.NDArray[np.int32], new: npt.NDArray[np.bool_]
+) -> Any:
+    """Rows of an array; those that were never written are all the same one."""
+    if new.all():
+        return np.repeat(first, len(places), axis=0)
+    taken = np.asarray(array[np.where(new, 0, places)])
+    if new.any():
+        taken[new] = first
+    return taken
+
+
+def _close(files: list[Any]) -> None:
+    for file in files:
+        file.close()

@@ -42,7 +42,7 @@ class MPI:
         except RuntimeError as error:  # mpi4py is there, and the library that it calls is not
             raise ImportError(f"{MISSING} ({str(error).splitlines()[0]})") from None
         library: Any = mpi4py.MPI
-        self.team = Ranks(library.COMM_WORLD if communicator is None else communicator, library)
+        self.team = MPITeam(library.COMM_WORLD if communicator is None else communicator, library)
         if self.team.size > 1 and not isinstance(sys.excepthook, _EndAll):
             sys.excepthook = _EndAll(self.team)
 
@@ -76,7 +76,7 @@ class MPI:
         return range(*edges)
 
 
-class Ranks(Team):
+class MPITeam(Team):
     """The ranks of a communicator."""
 
     def __init__(self, communicator: Any, library: Any) -> None:
@@ -101,7 +101,7 @@ class Ranks(Team):
 class _EndAll:
     """Shows an error that nobody caught once, and ends all ranks: the others would wait forever."""
 
-    def __init__(self, team: Ranks) -> None:
+    def __init__(self, team: MPITeam) -> None:
         self.team = team
 
     def __call__(

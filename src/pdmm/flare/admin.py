@@ -27,6 +27,8 @@ from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 from pdmm.flare.collab import OUTCOME, PROGRESS, RESULT
 from pdmm.flare.job import write_job
 
+log = logging.getLogger(__name__)
+
 State = Literal["submitted", "running", "finished", "failed", "aborted", "unknown"]
 STATES: dict[str, State] = {
     "SUBMITTED": "submitted",
@@ -91,7 +93,8 @@ class Admin:
 
     def close(self) -> None:
         """End the session; a server that has gone is no obstacle."""
-        session, self._session = self._session, None
+        session = self._session
+        self._session = None
         if session is not None:
             _closed(session)
 
@@ -111,7 +114,8 @@ class Admin:
         with tempfile.TemporaryDirectory(prefix="pdmm-job-") as folder:
             job = write_job(Path(folder) / name, settings, name, chosen)
             submitted: str = self._do(lambda session: session.submit_job(str(job)))
-            return submitted
+        log.info("submitted the run %s as job %s to %s", name, submitted, ", ".join(chosen))
+        return submitted
 
     def status(self, job: str) -> Status:
         """How the job stands."""
@@ -192,10 +196,12 @@ class Admin:
             # FLARE's view when a site was lost on the way, though the run came to its end
             return Status("finished", f"the run came to its end; some site did not ({word})")
         final = bool(outcome.get("final")) or word.startswith(CANNOT_RUN)
+        if outcome.get("failure"):
+            return Status("failed", outcome["failure"], final)
         notes = [*(meta.get("job_deploy_detail") or []), *(meta.get("schedule_history") or [])]
         bad = [note for note in notes if not note.endswith((": OK", ": scheduled"))]
-        why = outcome.get("failure") or "; ".join(bad) or "see the logs of the server and sites"
-        return Status("failed", why if outcome.get("failure") else f"{word}: {why}", final)
+        why = "; ".join(bad) or "see the logs of the server and sites"
+        return Status("failed", f"{word}: {why}", final)
 
     def _lost(self, meta: dict[str, Any]) -> bool:
         """Whether the job began at a server that is no more; FLARE takes it to run for ever."""
@@ -219,6 +225,7 @@ class Admin:
                 self.close()
                 if time.monotonic() > end:
                     raise AdminError(f"the server cannot be reached: {error}") from error
+                log.debug("the server cannot be reached, trying again: %s", error)
                 time.sleep(PAUSE)
             except (InternalError, NoReply) as error:
                 if not again:

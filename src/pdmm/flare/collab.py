@@ -18,7 +18,7 @@ from nvflare.fuel.utils.log_utils import get_obj_logger
 
 from pdmm.engines.sites.roster import SiteError, SiteLostError
 from pdmm.flare import wire
-from pdmm.flare.connection import Sites
+from pdmm.flare.connection import FlareConnection
 from pdmm.flare.site_problem import load
 
 PROGRESS = "pdmm_progress"  # the app command by which an admin asks how far a run is
@@ -52,8 +52,8 @@ class Server:
             folder.mkdir(parents=True, exist_ok=True)
             context.get_engine().register_app_command(PROGRESS, self._reported)
             proxies = {proxy.name: proxy for proxy in collab.context.clients}
-            sites = Sites(proxies, collab.context.abort_signal)
-            run(settings, sites, folder, out, self._report)
+            connection = FlareConnection(proxies, collab.context.abort_signal)
+            run(settings, connection, folder, out, self._report)
             outcome["finished"] = True
         except RunAborted:
             outcome["failure"] = (

@@ -28,7 +28,7 @@ class Signal(Protocol):
     triggered: bool
 
 
-class Sites:
+class FlareConnection:
     """The sites of a job.
 
     `names` lists those that belong to the job. Calls are numbered, so that a site that was frozen

@@ -17,8 +17,13 @@ from pdmm.common.whole_files import write_whole
 from pdmm.flare.processes import LocalFederation
 from pdmm.flare.runs import Model, complete, settings
 
-PATIENTS, FEATURES, CLASSES, L2 = 400, 20, 3, 1e-2
-ROUNDS, TOLERANCE = 300, 1e-16
+PATIENTS = 400
+FEATURES = 20
+CLASSES = 3
+L2 = 1e-2
+ROUNDS = 300
+TOLERANCE = 1e-16
+ROUNDING = 1e-10  # by so much of its largest entry two runs of the same may differ
 SITE_FILE = '''"""What this hospital keeps to itself: its patients. Nothing of it leaves."""
 
 import numpy as np
@@ -48,6 +53,11 @@ class Outcome:
     """Of the model, on the patients of all."""
     seconds: float
     """Of the run itself."""
+
+    def check(self) -> None:
+        """Raise if the federation did not find what one process finds."""
+        if not self.apart <= ROUNDING:
+            raise RuntimeError("the federation's model is not that of one process")
 
 
 def hospital(k: int) -> Data:

@@ -1,15 +1,19 @@
 """Start-up kits: made for a federation on this machine, or prepared as NVIDIA FLARE made them."""
 
 import json
+import logging
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pdmm import Problem
 from pdmm.common.whole_files import write_whole
 from pdmm.flare.collab import SETTINGS
 from pdmm.flare.site_problem import absolute, load
+
+log = logging.getLogger(__name__)
 
 ORGANISATION = "pdmm"
 ADMIN = "admin@pdmm.localhost"
@@ -73,8 +77,18 @@ def provision(folder: Path, sites: Sequence[str], port: int | None = None) -> Ki
     if not made or context.get("__build_error__"):
         raise RuntimeError("FLARE could not provision:\n" + "\n".join(notes.problems))
     root = Path(made)
+    log.info("provisioned a server and %d sites in %s, port %d", len(sites), root, port)
     kits = {site: root / site for site in sites}
     return Kits(server=root / SERVER, sites=kits, admin=root / ADMIN, port=port)
+
+
+def tried_problem(problem: str) -> Problem:
+    """Make a site's problem once, to see that it can be made."""
+    found = load(problem)()
+    if not isinstance(found, Problem):
+        kind = type(found).__name__
+        raise ValueError(f"{problem} must return a pdmm problem, and returns a {kind}")
+    return found
 
 
 def prepare_site(kit: Path, problem: str) -> None:
@@ -95,6 +109,7 @@ def prepare_site(kit: Path, problem: str) -> None:
     _refuse_code(kit)
     _bound_reading(kit)
     _write(kit / "local" / SETTINGS, {"problem": problem})
+    log.info("prepared %s, the kit of a site whose problem is %s", kit, problem)
 
 
 def prepare_server(kit: Path) -> None:
@@ -117,6 +132,7 @@ def prepare_server(kit: Path) -> None:
     _write(kit / "local" / "resources.json", resources)
     _refuse_code(kit)
     _bound_reading(kit)
+    log.info("prepared %s, the kit of a server", kit)
 
 
 def _checked(kit: Path, mark: str, whose: str) -> Path:

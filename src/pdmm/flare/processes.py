@@ -4,6 +4,7 @@ Every process that it starts carries a mark in its environment, which the proces
 inherit. By this mark alone processes are found and ended, also those whose parent has died.
 """
 
+import logging
 import os
 import shutil
 import signal
@@ -20,6 +21,8 @@ import psutil
 
 from pdmm.flare.admin import Admin
 from pdmm.flare.kits import ORGANISATION, Kits, prepare_server, prepare_site, provision
+
+log = logging.getLogger(__name__)
 
 MARK = "PDMM_FEDERATION_NODE"
 SERVER = "server"
@@ -48,7 +51,9 @@ class LocalFederation:
         timeout: float = 60.0,
     ) -> None:
         self.sites = list(sites)
-        self.problems = {s: problem if isinstance(problem, str) else problem[s] for s in sites}
+        if isinstance(problem, str):
+            problem = dict.fromkeys(sites, problem)
+        self.problems = {site: problem[site] for site in sites}
         self.timeout = timeout
         self._given = folder
         self._mark = uuid.uuid4().hex
@@ -84,7 +89,9 @@ class LocalFederation:
 
     def stop(self) -> None:
         """End every process of the federation, and remove its folder if it was temporary."""
-        _end(self._processes())
+        found = self._processes()
+        log.info("ending %d processes of the federation", len(found))
+        _end(found)
         # again, for what a process started while it was being ended
         _end(self._processes())
         for node in self._nodes.values():
@@ -161,18 +168,19 @@ class LocalFederation:
             # seconds that a finished job waits for the last word of a site that may be dead
             "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "5",
         }
-        with open(kit / "console.txt", "ab") as log:
-            offset = log.tell()
+        with open(kit / "console.txt", "ab") as console:
+            offset = console.tell()
             self._nodes[name] = subprocess.Popen(
                 [*command, "-s", f"fed_{kind}.json", "--set", *words],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdout=console,
                 stderr=subprocess.STDOUT,
                 cwd=kit,
                 env=environment,
                 # Ctrl-C at a terminal is for us: the nodes are ended in order, by stop
                 start_new_session=True,
             )
+        log.info("started %s as process %d in %s", name, self._nodes[name].pid, kit)
         return offset
 
     def _wait_until_ready(self, name: str, offset: int) -> None:
@@ -180,9 +188,10 @@ class LocalFederation:
         path = self._kit(name) / "console.txt"
         end = time.monotonic() + self.timeout
         while True:
-            with open(path, "rb") as log:
-                log.seek(offset)
-                if words in log.read():
+            with open(path, "rb") as console:
+                console.seek(offset)
+                if words in console.read():
+                    log.info("%s is ready", name)
                     return
             if self._nodes[name].poll() is not None:
                 raise RuntimeError(f"{name} ended as it started:\n{self.log(name)}")
@@ -194,6 +203,7 @@ class LocalFederation:
 
     def _kill(self, name: str) -> None:
         self._kit(name)
+        log.info("killing %s and its jobs", name)
         _signal(self._processes(name), signal.SIGKILL)
         # while dead and not yet waited for, its jobs would take it to be alive
         if name in self._nodes:

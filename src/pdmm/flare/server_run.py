@@ -15,8 +15,8 @@ from safetensors.numpy import save
 import pdmm
 from pdmm.common.packing import pack, unpack
 from pdmm.common.whole_files import write_whole
-from pdmm.engines.sites.federated import Federated
-from pdmm.engines.sites.roster import Sites
+from pdmm.engines.sites.roster import Connection
+from pdmm.engines.sites.sites import Sites
 
 CHECKPOINT, SETTINGS = "run.safetensors", "settings.json"  # in the folder of a run
 MODEL, HISTORY = "model.safetensors", "history.csv"
@@ -25,7 +25,7 @@ PLAIN = ("rounds", "tolerance", "check_every", "record_every", "optimum", "seed"
 
 def run(
     settings: dict[str, Any],
-    sites: Sites,
+    connection: Connection,
     folder: Path,
     out: Path,
     report: Callable[[dict[str, Any]], None],
@@ -34,17 +34,17 @@ def run(
 
     Args:
         settings: what was asked for, as JSON.
-        sites: what connects to the sites.
+        connection: to the sites.
         folder: where the run's checkpoint is; it outlives this process.
         out: where the model goes.
         report: takes what an onlooker is told after every round.
     """
     with _alone(folder):
         settings = _begun(settings, folder)
-        problem = Federated(sites, settings["timeout"], settings["patience"], settings["absent"])
-        result = _solved(settings, problem, folder / CHECKPOINT, report)
+        sites = Sites(connection, settings["timeout"], settings["patience"], settings["absent"])
+        result = _solved(settings, sites, folder / CHECKPOINT, report)
     write_whole(out / HISTORY, _csv(result).encode())
-    write_whole(out / MODEL, _model(result, problem))
+    write_whole(out / MODEL, _model(result, sites))
 
 
 @contextmanager
@@ -80,19 +80,19 @@ def _begun(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _solved(
     settings: dict[str, Any],
-    problem: Federated,
+    sites: Sites,
     path: Path,
     report: Callable[[dict[str, Any]], None],
 ) -> pdmm.Result:
-    tell = Teller(problem, settings, report)
+    tell = Teller(sites, settings, report)
     if path.exists():
-        return pdmm.resume(path, problem, rounds=settings.get("more_rounds"), callback=tell)
+        return pdmm.resume(path, sites, rounds=settings.get("more_rounds"), callback=tell)
     given = {name: settings[name] for name in PLAIN if settings.get(name) is not None}
     return pdmm.solve(
-        problem,
+        sites,
         unpack(settings["method"], {}),
         regulariser=unpack(settings["regulariser"], {}),
-        weights=_weights(settings["weights"], problem),
+        weights=_weights(settings["weights"], sites),
         checkpoint=path,
         callback=tell,
         **given,
@@ -104,47 +104,47 @@ class Teller:
 
     def __init__(
         self,
-        problem: Federated,
+        sites: Sites,
         settings: dict[str, Any],
         report: Callable[[dict[str, Any]], None],
     ) -> None:
-        self.problem, self.settings, self.report = problem, settings, report
+        self.sites = sites
+        self.settings = settings
+        self.report = report
         self.begun, self.bytes = perf_counter(), 0
         self.objective: float | None = None
 
     def __call__(self, r: int, x: Any) -> None:
-        engine = self.problem.engine
-        assert engine is not None
-        assert engine.last is not None
-        last, optimum = engine.last, self.settings.get("optimum")
+        last, optimum = self.sites.last, self.settings.get("optimum")
+        assert last is not None
         self.bytes += last.sent.bytes_up + last.sent.bytes_down
-        if last.owed:
-            self.objective = last.owed[0]  # of the round before
+        if last.value is not None:
+            self.objective = last.value  # of the round before
         apart, objective = last.disagreement, self.objective
         self.report(
             {
                 "round": r,
-                "rounds": engine.rounds,
+                "rounds": self.sites.rounds,
                 "objective": objective,
                 "gap": None if objective is None or optimum is None else objective - optimum,
                 "residual": None if apart is None else float(np.sqrt(apart)),
                 "bytes": self.bytes,
-                "answering": sorted(engine.answered),
-                "sites": self.problem.roster.names,
+                "answering": sorted(self.sites.answered),
+                "sites": self.sites.roster.names,
                 "seconds": perf_counter() - self.begun,
             }
         )
 
 
-def _weights(given: dict[str, float] | None, problem: Federated) -> Any:
+def _weights(given: dict[str, float] | None, sites: Sites) -> Any:
     """A weight for every client, from one for every site."""
     if given is None:
         return None
-    names = set(problem.places)
+    names = set(sites.places)
     if set(given) != names:
         raise ValueError(f"weights are for {sorted(given)}, but the sites are {sorted(names)}")
-    weights = np.empty(problem.clients)
-    for name, place in problem.places.items():
+    weights = np.empty(sites.clients)
+    for name, place in sites.places.items():
         weights[place] = given[name]
     return weights
 
@@ -157,7 +157,7 @@ def _csv(result: pdmm.Result) -> str:
     return text.getvalue()
 
 
-def _model(result: pdmm.Result, problem: Federated) -> bytes:
+def _model(result: pdmm.Result, sites: Sites) -> bytes:
     certificate, history = result.certificate, result.history
     said = {
         "reason": result.reason,
@@ -168,7 +168,7 @@ def _model(result: pdmm.Result, problem: Federated) -> bytes:
         "gap": certificate.gap,
         "stationarity": certificate.stationarity,
         "bytes": int(history["bytes_up"][-1] + history["bytes_down"][-1]),
-        "sites": {name: place.stop - place.start for name, place in problem.places.items()},
+        "sites": {name: place.stop - place.start for name, place in sites.places.items()},
         "choices": list(result.choices),
     }
     return save({"x": result.x}, metadata={"format": "pdmm model", "result": json.dumps(said)})

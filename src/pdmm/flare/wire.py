@@ -50,7 +50,8 @@ class _Rest:
     def take(self, size: int) -> memoryview:
         if size > len(self.view):
             raise ValueError(f"a message was cut short: an array of {size} bytes is incomplete")
-        taken, self.view = self.view[:size], self.view[size:]
+        taken = self.view[:size]
+        self.view = self.view[size:]
         return taken
 
 
@@ -62,13 +63,7 @@ def _plain(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in KINDS:
             raise TypeError(f"{where} is an array of {value.dtype}: only numbers can be sent")
-        # memory in order, also of a transposed or strided array; as bytes, also if it is empty
-        flat = (
-            np.frombuffer(value.tobytes(), np.uint8)
-            if not value.flags.c_contiguous
-            else (value.reshape(-1).view(np.uint8))
-        )
-        arrays.append(flat)
+        arrays.append(_flat_bytes(value))
         return {ARRAY: [value.dtype.str, list(value.shape)]}
     if isinstance(value, dict):
         for key in value:
@@ -81,6 +76,13 @@ def _plain(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         f"{where} is a {type(value).__name__}: only numbers, text, None, arrays, lists and "
         "dictionaries of these can be sent"
     )
+
+
+def _flat_bytes(array: np.ndarray) -> np.ndarray:
+    """The array's memory in order, as bytes: also of a strided array, and of an empty one."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1).view(np.uint8)
+    return np.frombuffer(array.tobytes(), np.uint8)
 
 
 def _restored(value: Any, rest: _Rest) -> Any:

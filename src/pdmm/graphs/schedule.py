@@ -7,11 +7,14 @@ level and are updated together, with the numbers that one after the other would 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdmm.graphs.edges import Incidence, Indices, ranges
+from pdmm.graphs.incidence import Incidence, Indices, ranges
+from pdmm.graphs.network import Network
+
+KEPT = 2**22  # activations whose plans are kept
 
 
 class Plan(NamedTuple):
@@ -27,16 +30,16 @@ class Plan(NamedTuple):
 
 def plan(incidence: Incidence, sequence: Indices) -> Plan:
     """The levels of a sequence of activations."""
-    level = (
-        _of_permutation(incidence, sequence)
-        if len(np.unique(sequence)) == len(sequence) == incidence.nodes
-        else _of_any(incidence, sequence)
-    )
+    if len(np.unique(sequence)) == len(sequence) == incidence.nodes:
+        level = _of_permutation(incidence, sequence)
+    else:
+        level = _of_any(incidence, sequence)
     order = np.argsort(level, kind="stable")
     return Plan(sequence, order, np.cumsum(np.bincount(level))[:-1].tolist())
 
 
 def _of_any(incidence: Incidence, sequence: Indices) -> Indices:
+    """The level of every activation: one more than that of the last that it has to wait for."""
     last = np.full(incidence.nodes, -1)
     level = np.empty(len(sequence), dtype=np.intp)
     for k, node in enumerate(sequence):
@@ -47,31 +50,56 @@ def _of_any(incidence: Incidence, sequence: Indices) -> Indices:
 
 def _of_permutation(incidence: Incidence, sequence: Indices) -> Indices:
     """The same where every node occurs once, without a loop over nodes."""
-    n = incidence.nodes
-    place = np.empty(n, dtype=np.intp)
-    place[sequence] = np.arange(n)
-    # Rows whose holder moves before their sender, sorted by holder: whom a node keeps waiting.
-    sender = incidence.sender[incidence.rows]
-    later = place[incidence.holder[incidence.rows]] < place[sender]
-    told, ends = sender[later], np.cumsum(later)
-    last = incidence.first + incidence.degree
-    end = np.where(last > 0, ends[last - 1] if len(ends) else 0, 0)
-    count = np.diff(end, prepend=0)
-    start = end - count
-    waiting = np.bincount(told, minlength=n)
-    level = np.zeros(n, dtype=np.intp)
+    place = np.empty(incidence.nodes, dtype=np.intp)
+    place[sequence] = np.arange(incidence.nodes)
+    later = _later_neighbours(incidence, place)
+    waiting = np.bincount(later.nodes, minlength=incidence.nodes)  # for how many neighbours
+    level = np.zeros(incidence.nodes, dtype=np.intp)
     ready = np.flatnonzero(waiting == 0)
     depth = 0
     while len(ready):
         level[place[ready]] = depth
-        next_ones = told[ranges(start[ready], count[ready])]
-        if len(next_ones) > n // 8:
-            waiting -= np.bincount(next_ones, minlength=n)
-        else:
-            np.subtract.at(waiting, next_ones, 1)
-        ready = np.unique(next_ones[waiting[next_ones] == 0])
+        told = later.of(ready)
+        _count_down(waiting, told)
+        ready = np.unique(told[waiting[told] == 0])
         depth += 1
     return level
+
+
+class _LaterNeighbours(NamedTuple):
+    """For each node, those of its neighbours that move after it and have to wait for it."""
+
+    nodes: Indices
+    """Of the first node, of the second, ..."""
+    first: Indices
+    """Where those of each node begin."""
+    end: Indices
+    """Where they end."""
+
+    def of(self, nodes: Indices) -> Indices:
+        """Those of some nodes, one after the other."""
+        return self.nodes[ranges(self.first[nodes], self.end[nodes] - self.first[nodes])]
+
+
+def _later_neighbours(incidence: Incidence, place: Indices) -> _LaterNeighbours:
+    """The neighbours that move later, if ``place`` says when each node moves."""
+    holder = incidence.holder[incidence.rows]  # sorted
+    sender = incidence.sender[incidence.rows]
+    later = place[holder] < place[sender]
+    before = np.concatenate([[0], np.cumsum(later)])  # how many of the rows up to here
+    return _LaterNeighbours(
+        nodes=sender[later],
+        first=before[incidence.first],
+        end=before[incidence.first + incidence.degree],
+    )
+
+
+def _count_down(waiting: Indices, told: Indices) -> None:
+    """One less for every time that a node is told."""
+    if len(told) > len(waiting) // 8:
+        waiting -= np.bincount(told, minlength=len(waiting))
+    else:
+        np.subtract.at(waiting, told, 1)
 
 
 class Activations:
@@ -84,23 +112,49 @@ class Activations:
     """
 
     def __init__(self, incidence: Incidence, order: Sequence[int] | None, seed: int) -> None:
-        self.incidence, self.rng = incidence, np.random.default_rng(seed)
+        self.incidence = incidence
+        self.rng = np.random.default_rng(seed)
         self.order = None if order is None else np.array(order, dtype=np.intp)
-        self.begun = 0
-        self._known: dict[int, Plan] = {}
 
     def __iter__(self) -> Iterator[Plan]:
         """The plans of one iteration after the other."""
-        n = self.incidence.nodes
+        return self._random() if self.order is None else self._repeated(self.order)
+
+    def _random(self) -> Iterator[Plan]:
         while True:
-            if self.order is None:
-                yield plan(self.incidence, self.rng.permutation(n))
-                continue
-            start = self.begun % len(self.order)
-            if start not in self._known:
-                sequence = np.take(self.order, np.arange(start, start + n), mode="wrap")
-                if len(self._known) * n > 2**22:  # bounded memory
-                    self._known.clear()
-                self._known[start] = plan(self.incidence, sequence)
-            self.begun += n
-            yield self._known[start]
+            yield plan(self.incidence, self.rng.permutation(self.incidence.nodes))
+
+    def _repeated(self, order: Indices) -> Iterator[Plan]:
+        n = self.incidence.nodes
+        known: dict[int, Plan] = {}
+        start = 0
+        while True:
+            if start not in known:
+                sequence = np.take(order, np.arange(start, start + n), mode="wrap")
+                if len(known) * n > KEPT:
+                    known.clear()
+                known[start] = plan(self.incidence, sequence)
+            yield known[start]
+            start = (start + n) % len(order)
+
+
+def read_order(network: Network, order: Any, seed: int) -> Activations:
+    """The activations that a user asked for."""
+    if order is None:
+        return Activations(network.incidence, None, seed)
+    try:
+        given = list(order)
+    except TypeError:
+        raise ValueError(f"order must be a sequence of nodes, got {order!r}") from None
+    if not given:
+        raise ValueError("order is empty: it must name every node at least once")
+    positions = []
+    for k, node in enumerate(given):
+        try:
+            positions.append(network.position[node])
+        except (KeyError, TypeError):
+            raise ValueError(f"order[{k}] is {node!r}, which is not a node of the graph") from None
+    missing = set(range(len(network.nodes))) - set(positions)
+    if missing:
+        raise ValueError(f"order never activates {network.name(min(missing))}")
+    return Activations(network.incidence, positions, seed)

@@ -1,7 +1,8 @@
-"""The mathematics: one file a method, the PDMM family sharing one core."""
+"""The mathematics: one file per method, the PDMM family sharing one core."""
 
 from pdmm.methods.agpdmm import AGPDMM
 from pdmm.methods.base import Method
+from pdmm.methods.checking import check
 from pdmm.methods.fedavg import FedAvg
 from pdmm.methods.fedsplit import FedSplit
 from pdmm.methods.gpdmm import GPDMM
@@ -20,4 +21,5 @@ __all__ = [
     "InexactFedSplit",
     "Method",
     "Scaffold",
+    "check",
 ]

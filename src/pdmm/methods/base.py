@@ -9,9 +9,41 @@ library whose arrays add and scale.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+)
 
+from pdmm.common.caller import warn_caller
 from pdmm.common.checks import positive, whole
+from pdmm.methods.automatic import Automatic, Reasons
+from pdmm.methods.known import Known
+
+if TYPE_CHECKING:
+    # A type variable can have a default only from Python 3.13 on, but type checkers know it
+    # already: a method that states no types, and a plain ``Method``, stand for any.
+    from typing_extensions import TypeVar
+
+    Server = TypeVar("Server", bound=tuple[Any, ...], default=Any)
+    Memory = TypeVar("Memory", bound=tuple[Any, ...], default=Any)
+    Message = TypeVar("Message", bound=tuple[Any, ...], default=Any)
+    Upload = TypeVar("Upload", bound=tuple[Any, ...], default=Any)
+    Draft = TypeVar("Draft", bound=tuple[Any, ...], default=Any)
+else:
+    from typing import TypeVar
+
+    Server = TypeVar("Server")
+    Memory = TypeVar("Memory")
+    Message = TypeVar("Message")
+    Upload = TypeVar("Upload")
+    Draft = TypeVar("Draft")
 
 Array: TypeAlias = Any  # NumPy, PyTorch or JAX: methods only add and scale
 Prox: TypeAlias = Callable[[Array, float], Array]  # prox(v, t): prox of t h / (total weight) at v
@@ -45,7 +77,7 @@ class Oracle(Protocol):
     def prox(self, anchor: Array, rho: float, start: Array, slack: Array | None = None) -> Array:
         """Minimise f_i(x) + rho/2 ‖x - anchor‖², warm-started at ``start``.
 
-        ``slack``, one number a client, allows a gradient of that norm to remain; without
+        ``slack``, one number per client, allows a gradient of that norm to remain; without
         it, or where there is a closed form, the step is exact to rounding.
         """
 
@@ -54,11 +86,16 @@ class Nothing(NamedTuple):
     """The empty state: nothing to remember, or nothing to keep from a draft."""
 
 
-class Method(ABC):
+class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
     """A federated method: pure functions from state and messages to state and messages.
 
     Server, Memory, Message, Upload and Draft are NamedTuples of arrays. Memory, Upload and
     Draft have one row per client; Server and Message have none.
+
+    A method of your own may state its five types, ``class Mine(Method[Server, Memory, Message,
+    Upload, Draft])``, and have them checked against each other, or none of them. The methods
+    that users put into one list state theirs in their signatures alone, because mypy finds no
+    common type for ``[AGPDMM(...), Scaffold(...)]`` if these have different type arguments.
     """
 
     paper_vectors: ClassVar[tuple[int, int]]
@@ -87,32 +124,26 @@ class Method(ABC):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    @property
-    def unsettled(self) -> tuple[str, ...]:
-        """The parameters that are "auto", for :func:`pdmm.solve` to choose."""
-        names = ("rho", "gamma", "step_size", "local_steps")
-        return tuple(name for name in names if getattr(self, name, None) == "auto")
-
     scalars: ClassVar[tuple[int, int]] = (0, 0)
     """Scalars per client and round that travel beside the vectors: (down, up)."""
 
-    def spread(self, upload: Any) -> Array | None:
+    def spread(self, upload: Upload) -> Array | None:
         """x_i - x_s as it follows from the upload; None for a method without an x_i."""
         return None
 
-    def disagreement(self, upload: Any) -> Array | None:
+    def disagreement(self, upload: Upload) -> Array | None:
         """‖x_i - x_s‖² of every client, where there is an x_i."""
         apart = self.spread(upload)
         return None if apart is None else (apart * apart).sum(-1)
 
-    def imbalance(self, server: Any, mean: Any) -> Array | None:
+    def imbalance(self, server: Server, mean: Upload) -> Array | None:
         """(sum_i w_i lam_{i|s} + v)/(sum_i w_i), v a subgradient of h: 0 at the optimum.
 
         None for a method without duals.
         """
         return None
 
-    def telemetry(self, server: Any) -> dict[str, float]:
+    def telemetry(self, server: Server) -> dict[str, float]:
         """Numbers of the server's state that belong in the history."""
         return {}
 
@@ -120,32 +151,76 @@ class Method(ABC):
         """The largest safe step size, in words and as a number, where every f_i has this 1/L."""
         return "1/L", one_over_l
 
+    # --- what a run asks beyond the mathematics ---------------------------------------------
+
+    @property
+    def as_named(self) -> "Method":
+        """The method as the user knows it, where another one wraps it."""
+        return self
+
+    def ended(self, server: Server) -> "Method":
+        """The method as the user knows it, with the numbers that it ended with."""
+        return self.as_named
+
+    def adapting(self, chosen: tuple[str, ...], precision: float) -> "Method":
+        """The method to run where every client takes part in every round.
+
+        Args:
+            chosen: the parameters that were "auto".
+            precision: the rounding unit of the clients' numbers.
+        """
+        return self
+
+    def check_partial(self) -> None:
+        """Refuse to run where some clients or messages are missing, or messages are rounded."""
+
+    def for_own_steps(self) -> tuple["Method", Reasons]:
+        """The method for clients that take different numbers of steps, and what had to change."""
+        raise ValueError(
+            f"local_steps is for methods with local gradient steps: {type(self).__name__} takes "
+            "none"
+        )
+
+    def for_rounding(self) -> tuple["Method", Reasons]:
+        """The method for messages that are rounded, and what had to change."""
+        return self, ()
+
+    def with_smaller_steps(self, largest: float) -> Self:
+        """The method with a step size for a larger L, which was met during the run."""
+        if largest * getattr(self, "step_size", 0.0) <= 1:
+            return self
+        return self.with_parameters(step_size=1 / largest)
+
+    # --- the mathematics ----------------------------------------------------------------------
+
     @property
     @abstractmethod
     def steps(self) -> int:
         """Gradient steps that a client takes in a round (0: it minimises exactly)."""
 
     @abstractmethod
-    def server_start(self, x0: Array, prox: Prox) -> Any:
+    def server_start(self, x0: Array, prox: Prox) -> Server:
         """The server's first state."""
 
     @abstractmethod
-    def client_start(self, x0: Array) -> Any:
+    def client_start(self, x0: Array) -> Memory:
         """A client's first memory: x0 is (d,) for one client, (b, d) for a block."""
 
     @abstractmethod
-    def broadcast(self, server: Any) -> Any:
+    def broadcast(self, server: Server) -> Message:
         """What the server sends, the same to every client; its field ``x`` is the result."""
 
-    def receive(self, message: Any, memory: Any) -> Any:
+    def receive(self, message: Message, memory: Memory) -> Memory:
         """What a client's memory becomes when the message has arrived."""
         return memory
 
     @abstractmethod
-    def client(self, message: Any, memory: Any, f: Oracle, steps: int) -> tuple[Any, Any]:
+    def client(
+        self, message: Message, memory: Memory, f: Oracle, steps: int
+    ) -> tuple[Upload, Draft]:
         """A client's work in one round: (Upload, Draft). Commits nothing."""
 
-    def accept(self, memory: Any, draft: Any, delivered: Any) -> Any:
+    def accept(self, memory: Memory, draft: Draft, delivered: Upload) -> Memory:
         """What a client's memory becomes once its upload is known to have arrived.
 
         Args:
@@ -156,7 +231,7 @@ class Method(ABC):
         return memory
 
     @abstractmethod
-    def server(self, server: Any, mean: Any, share: float, prox: Prox) -> Any:
+    def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
         """The server's next state.
 
         Args:
@@ -167,7 +242,7 @@ class Method(ABC):
         """
 
 
-class GradientSteps(Method):
+class GradientSteps(Method[Server, Memory, Message, Upload, Draft]):
     """A method whose clients take ``local_steps`` gradient steps of ``step_size`` a round."""
 
     step_size: float | Auto
@@ -181,6 +256,19 @@ class GradientSteps(Method):
     @property
     def steps(self) -> int:
         return int(settled("local_steps", self.local_steps))
+
+    def for_own_steps(self) -> tuple[Method, Reasons]:
+        return self, ()
+
+    def auto(self, known: Known, adaptive: bool) -> tuple[Self, Reasons]:
+        """Put numbers in the place of "auto", and warn of a given step size that is too large."""
+        method, why = super().auto(known, adaptive)
+        if self.step_size != "auto" and self.eta * known.L > 2:
+            warn_caller(
+                f"step_size={self.eta:g} is above 2/L = {2 / known.L:.3g} "
+                f"({known.smoothness.kind}): the run may diverge; step_size='auto' takes 1/L"
+            )
+        return method, why
 
     def check_steps(self) -> None:
         """Refuse a step size that is not positive, and fewer than one local step."""

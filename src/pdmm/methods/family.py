@@ -15,10 +15,11 @@ client that is absent or whose upload is lost contributes exactly nothing.
 """
 
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Self, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from pdmm.common.checks import number, positive
+from pdmm.methods.adaptive import Adaptive
+from pdmm.methods.automatic import Chosen, steps_of_nearly_exact, steps_to_cross
 from pdmm.methods.base import (
     Array,
     Auto,
@@ -29,6 +30,7 @@ from pdmm.methods.base import (
     Prox,
     settled,
 )
+from pdmm.methods.known import Known
 
 Acceleration: TypeAlias = Literal["anderson"] | None
 
@@ -58,6 +60,10 @@ class Upload(NamedTuple):
     dz: Array
 
 
+Held: TypeAlias = Any  # a Memory, or what else has a z: members differ in what they remember
+Kept: TypeAlias = Any  # a member's draft
+
+
 class Family(Method):
     """The common core; a member of the family adds :meth:`local` and :attr:`penalty`."""
 
@@ -76,8 +82,8 @@ class Family(Method):
 
     @abstractmethod
     def local(
-        self, f: Oracle, x_s: Array, anchor: Array, memory: Any, steps: int
-    ) -> tuple[Array, Any]:
+        self, f: Oracle, x_s: Array, anchor: Array, memory: Held, steps: int
+    ) -> tuple[Array, Kept]:
         """What stands for x_i, and the draft to keep once the upload has arrived."""
 
     def check_family(self) -> None:
@@ -90,16 +96,35 @@ class Family(Method):
                 f"relaxation must be in (0, 1], got {self.relaxation!r}: 1 is PDMM, 0.5 is ADMM"
             )
 
+    def auto_rho(self, known: Known, adaptive: bool) -> Chosen:
+        return _first("rho", known.first_rho(), known, adaptive)
+
+    def auto_gamma(self, known: Known, adaptive: bool) -> Chosen:
+        return _first("gamma", 1 / known.first_rho(), known, adaptive)
+
+    def adapting(self, chosen: tuple[str, ...], precision: float) -> Method:
+        adapt = "rho" in chosen or "gamma" in chosen
+        accelerate = self.acceleration == "anderson"
+        if not (adapt or accelerate):
+            return self
+        return Adaptive(self, adapt, accelerate, precision)
+
+    def check_partial(self) -> None:
+        if self.acceleration:
+            raise ValueError(
+                "acceleration needs every client in every round, all messages, and full precision"
+            )
+
     def server_start(self, x0: Array, prox: Prox) -> Server:
         return Server(z=x0, x=prox(1 * x0, 1 / self.penalty))  # no array is shared by two fields
 
-    def client_start(self, x0: Array) -> Any:
-        return Memory(z=x0)
+    def client_start(self, x0: Array) -> Held:
+        return Memory(z=x0)  # a member that remembers more overrides this
 
     def broadcast(self, server: Server) -> Message:
         return Message(x=server.x)
 
-    def client(self, message: Message, memory: Any, f: Oracle, steps: int) -> tuple[Upload, Any]:
+    def client(self, message: Message, memory: Held, f: Oracle, steps: int) -> tuple[Upload, Kept]:
         x_s = message.x
         anchor = 2 * x_s - memory.z  # = x_s - lam_{s|i}/rho, eq. server_update
         x, draft = self.local(f, x_s, anchor, memory, steps)
@@ -108,7 +133,7 @@ class Family(Method):
         # change keeps the server's mean equal to the mean of the z_i, in float32 too.
         return Upload(dz=(memory.z + dz) - memory.z), draft
 
-    def accept(self, memory: Any, draft: Any, delivered: Upload) -> Any:
+    def accept(self, memory: Held, draft: Kept, delivered: Upload) -> Held:
         return Memory(z=memory.z + delivered.dz)
 
     def spread(self, upload: Upload) -> Array:
@@ -154,13 +179,37 @@ class GradientFamily(GradientSteps, Family):
 
     @property
     def penalty(self) -> float:
-        return 1 / (self.steps * self.eta) if self.rho is None else settled("rho", self.rho)
+        if self.rho is None:
+            return 1 / (self.steps * self.eta)  # the paper's rho
+        return settled("rho", self.rho)
 
     def with_penalty(self, rho: float) -> Self:
-        changed: Self = replace(cast(Any, self), rho=rho)
-        return changed
+        return self.with_parameters(rho=rho)
+
+    def with_smaller_steps(self, largest: float) -> Self:
+        smaller = super().with_smaller_steps(largest)
+        if smaller is self:
+            return self
+        return smaller.with_penalty(self.penalty)  # rho is not to follow the step size
+
+    def auto_local_steps(self, known: Known, adaptive: bool) -> Chosen:
+        if self.rho is None:
+            count = steps_to_cross(known, self.eta)
+            return count, (
+                f"local_steps {count}: the paper's rho = 1/(K eta) is then nearest to sqrt(L mu)"
+            )
+        return steps_of_nearly_exact(known, self.inner_step, self.penalty)
 
     @property
     def inner_step(self) -> float:
         """The factor 1/(1/eta + rho) of Alg. 1 and 2, line 7."""
         return 1 / (1 / self.eta + self.penalty)
+
+
+def _first(name: str, value: float, known: Known, adaptive: bool) -> Chosen:
+    """A first rho or gamma, and whether it changes."""
+    stays = "starts at" if adaptive else "is"
+    changes = ", and adapts" if adaptive else " (it adapts only where all take part)"
+    return value, (
+        f"{name} {stays} {value:.3g}, from sqrt(L mu) of the mean client{changes}: {known}"
+    )

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pdmm.methods.automatic import Chosen
 from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox
+from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
@@ -47,6 +49,9 @@ class FedAvg(GradientSteps):
 
     def __post_init__(self) -> None:
         self.check_steps()
+
+    def auto_local_steps(self, known: Known, adaptive: bool) -> Chosen:
+        return 1, "local_steps 1: with more, FedAvg does not reach the optimum"
 
     def server_start(self, x0: Array, prox: Prox) -> Server:
         return Server(x=x0)

@@ -71,7 +71,8 @@ class GPDMM(GradientFamily):
             rho=self.penalty,
             average=self.iterate == "mean",
         )
-        return (mean if self.iterate == "mean" else last), Draft(x=last)  # Alg. 1, line 9
+        x = mean if self.iterate == "mean" else last  # Alg. 1, line 9
+        return x, Draft(x=last)
 
     def accept(self, memory: Memory, draft: Draft, delivered: Upload) -> Memory:
         return Memory(z=memory.z + delivered.dz, x=draft.x)

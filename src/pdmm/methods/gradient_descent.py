@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pdmm.common.checks import positive
+from pdmm.methods.automatic import Chosen
 from pdmm.methods.base import Array, Auto, Method, Nothing, Oracle, Prox, settled
+from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
@@ -40,6 +42,10 @@ class GradientDescent(Method):
     def __post_init__(self) -> None:
         if self.step_size != "auto":
             self.settle(step_size=positive("step_size", self.step_size))
+
+    def auto_step_size(self, known: Known, adaptive: bool) -> Chosen:
+        step = known.step_of_mean()
+        return step, f"step_size {step:.3g}, 2/(L + mu) of the mean of the f_i{known.halved}"
 
     @property
     def steps(self) -> int:

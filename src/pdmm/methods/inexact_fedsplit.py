@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from pdmm.common.checks import one_of, positive
+from pdmm.methods.automatic import Chosen, Reasons, steps_of_nearly_exact
 from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, settled
 from pdmm.methods.family import Acceleration, Family, Memory
+from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
@@ -46,6 +48,20 @@ class InexactFedSplit(GradientSteps, Family):
         self.check_steps()
         one_of("start", self.start, ("anchor", "server"))
         self.check_family()
+
+    def auto(self, known: Known, adaptive: bool) -> tuple[Self, Reasons]:
+        method, why = super().auto(known, adaptive)
+        if self.start == "anchor":
+            stays = "start stays 'anchor', as published, which stalls; 'server' converges"
+            why = (*why, stays)
+        return method, why
+
+    def auto_step_size(self, known: Known, adaptive: bool) -> Chosen:
+        step = 1 / (known.safe_L + self.penalty)
+        return step, f"step_size {step:.3g}, 1/(L + 1/gamma){known.halved}: {known}"
+
+    def auto_local_steps(self, known: Known, adaptive: bool) -> Chosen:
+        return steps_of_nearly_exact(known, self.eta, self.penalty)
 
     def step_limit(self, one_over_l: float) -> tuple[str, float]:
         return "1/(L + 1/gamma)", 1 / (1 / one_over_l + self.penalty)

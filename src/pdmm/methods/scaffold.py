@@ -1,10 +1,12 @@
 """SCAFFOLD (eq. SCAFFOLD_client_update, SCAFFOLD_server_update)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pdmm.common.checks import positive
-from pdmm.methods.base import Array, Auto, GradientSteps, Oracle, Prox
+from pdmm.methods.automatic import Chosen, Reasons
+from pdmm.methods.base import Array, Auto, GradientSteps, Method, Oracle, Prox
+from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
@@ -77,6 +79,22 @@ class Scaffold(GradientSteps):
     def __post_init__(self) -> None:
         self.check_steps()
         self.settle(server_step=positive("server_step", self.server_step))
+
+    def auto_local_steps(self, known: Known, adaptive: bool) -> Chosen:
+        return 10, "local_steps 10: SCAFFOLD gains little from more"
+
+    def for_own_steps(self) -> tuple[Method, Reasons]:
+        return self._sending_control("numbers of steps differ")
+
+    def for_rounding(self) -> tuple[Method, Reasons]:
+        return self._sending_control("messages are rounded")
+
+    def _sending_control(self, where: str) -> tuple[Method, Reasons]:
+        """Send both vectors up, where the second does not follow from the first."""
+        if self.send_control:
+            return self, ()
+        why = f"SCAFFOLD sends c_i' - c_i too: it does not follow from x_i - x_s where {where}"
+        return replace(self, send_control=True), (why,)
 
     def step_limit(self, one_over_l: float) -> tuple[str, float]:
         if self.server_step <= 1:

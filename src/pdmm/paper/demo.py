@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator
 
 import pdmm
 
-CLIENTS, SAMPLES, FEATURES = 25, 5000, 500
-STEP, STEPS = 1e-4, 5
+CLIENTS = 25
+SAMPLES = 5000
+FEATURES = 500
+STEP = 1e-4  # the step size of all methods that have one
+STEPS = 5  # local steps in a round
 RHO = float(SAMPLES - FEATURES)  # sqrt(L mu) of such random data is close to n - d
 
 

@@ -1,4 +1,4 @@
-"""Fig. 3 and Table 1: softmax regression on MNIST and Fashion-MNIST, a class a client."""
+"""Fig. 3 and Table 1: softmax regression on MNIST and Fashion-MNIST, one class per client."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,9 +15,12 @@ from pdmm.paper.store import Columns
 
 KS = (1, 5, 10, 30, 40)
 METHODS = ("FedAvg", "GPDMM", "SCAFFOLD", "AGPDMM")
-STEP, BATCH, ROUNDS, EVERY = 0.05, 300, 1550, 10
+STEP = 0.05
+BATCH = 300
+ROUNDS = 1550
+EVERY = 10  # rounds between two evaluations
 
-# Table 1 of the paper, in percent, a column a K.
+# Table 1 of the paper, in percent, with one column for each K.
 TABLE = {
     "mnist": {
         "FedAvg": (90.80, 91.70, 91.67, 91.32, 91.16),

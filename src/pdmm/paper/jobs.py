@@ -1,6 +1,7 @@
 """Experiments as lists of jobs: what to run, and what it costs."""
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -13,6 +14,8 @@ from pdmm.common.threads import available
 from pdmm.engines import MPI
 from pdmm.paper.store import Columns, Store
 from pdmm.paper.workers import side_by_side
+
+log = logging.getLogger(__name__)
 
 METHODS: dict[str, Callable[..., pdmm.Method]] = {
     "FedAvg": pdmm.FedAvg,
@@ -94,26 +97,43 @@ def complete(
         engine: whose ranks share every run; rank 0 has the store.
     """
     team = ALONE if engine is None else engine.team
-    jobs, counted = list(jobs), set()
-    apart = [job for job in jobs if job.apart and store.get(job.parameters) is None]
-    if len(apart) > 1 and available() > 1:
-        side_by_side(
-            sorted(apart, key=lambda job: -job.cost),  # the longest first: all end together
-            lambda job: advance(job.label, job.per_round),
-            lambda job, columns: store.put(job.parameters, columns),
-        )
-        counted = {id(job) for job in apart}
+    jobs = list(jobs)
+    counted = _complete_apart(jobs, store, advance)
     done = []
     for job in jobs:
-        p = job.parameters
-        columns = team.first(partial(store.get, p))
+        columns = team.first(partial(store.get, job.parameters))
         if columns is None:
-            run = job.run if engine is None else partial(job.run, engine=engine)
-            columns = run(p, partial(advance, job.label, job.per_round))
-            team.first(partial(store.put, p, columns))
-            # Read back, as a later command would find it: an interruption changes nothing.
-            columns = team.first(partial(store.get, p)) or columns
+            log.info("running %s", job.label)
+            columns = _run_and_store(job, store, advance, engine)
         elif id(job) not in counted:
+            log.debug("found %s, finished before", job.label)
             advance(job.label, job.cost)
         done.append((job, columns))
     return done
+
+
+def _complete_apart(
+    jobs: Sequence[Job], store: Store, advance: Callable[[str, float], object]
+) -> set[int]:
+    """Run the small jobs that are missing side by side; returns the id() of each that was run."""
+    missing = [job for job in jobs if job.apart and store.get(job.parameters) is None]
+    if len(missing) < 2 or available() < 2:
+        return set()
+    log.info("running %d jobs, each on a core of its own", len(missing))
+    side_by_side(
+        sorted(missing, key=lambda job: -job.cost),  # the longest first: all end together
+        lambda job: advance(job.label, job.per_round),
+        lambda job, columns: store.put(job.parameters, columns),
+    )
+    return {id(job) for job in missing}
+
+
+def _run_and_store(
+    job: Job, store: Store, advance: Callable[[str, float], object], engine: MPI | None
+) -> Columns:
+    team = ALONE if engine is None else engine.team
+    run = job.run if engine is None else partial(job.run, engine=engine)
+    columns = run(job.parameters, partial(advance, job.label, job.per_round))
+    team.first(partial(store.put, job.parameters, columns))
+    # Read back, as a later command would find it: an interruption changes nothing.
+    return team.first(partial(store.get, job.parameters)) or columns

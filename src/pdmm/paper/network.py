@@ -24,7 +24,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "asynchronous PDMM": {"schedule": "asynchronous"},
     "ADMM": {"relaxation": 0.5},
 }
-GOSSIP, AUTO = "gossip", "PDMM, rho = auto"
+GOSSIP = "gossip"
+AUTO = "PDMM, rho = auto"
 
 
 class Sensors(NamedTuple):
@@ -86,24 +87,20 @@ def jobs(quick: bool) -> list[Job]:
 def run(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
     """The error against transmissions, with the best rho of the grid."""
     setting = sensors(**parameters["problem"])
-    loss, method = parameters["settings"]["loss"], parameters["method"]
+    method = parameters["method"]
+    loss = parameters["settings"]["loss"]
     if method == GOSSIP:
         columns = gossip(setting, loss, seed=0)
         advance()
         return columns
-    options, most = METHODS.get(method, {}), ITERATIONS
-    rho = auto = pdmm.solve_network(setting.network, rho="auto", iterations=1).rho
+    rho = float(pdmm.solve_network(setting.network, rho="auto", iterations=1).rho)
+    options = METHODS.get(method, {})
     if method in METHODS:
-        # From the likely ones outwards: each needs to go on only as long as it may be the best.
-        sweep = np.geomspace(*RHOS, parameters["settings"]["tried"]).tolist()
-        for tried in sorted(sweep, key=lambda value: abs(np.log(value / auto))):
-            found = solve(setting, options, tried, loss, iterations=most)
-            taken = found.history.iterations_to(ACCURACY * setting.first_error)
-            if taken is not None and taken < most:
-                most, rho = taken, tried
-            advance()
-    result = solve(setting, options, rho, loss)
-    if method not in METHODS:
+        tried = np.geomspace(*RHOS, parameters["settings"]["tried"]).tolist()
+        rho = _best_rho(setting, options, loss, tried, rho, advance)
+        result = solve(setting, options, rho, loss)
+    else:
+        result = solve(setting, options, rho, loss)
         advance()
     return {
         "messages": result.history["messages"],
@@ -113,11 +110,34 @@ def run(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
     }
 
 
+def _best_rho(
+    setting: Sensors,
+    options: dict[str, Any],
+    loss: float,
+    tried: list[float],
+    likely: float,
+    advance: Callable[[], object],
+) -> float:
+    """The rho that needs the fewest iterations; the likely one, if none is accurate enough."""
+    best = likely
+    most = ITERATIONS
+    # From the likely ones outwards: each needs to go on only as long as it may be the best.
+    for rho in sorted(tried, key=lambda value: abs(np.log(value / likely))):
+        found = solve(setting, options, rho, loss, iterations=most)
+        taken = found.history.iterations_to(ACCURACY * setting.first_error)
+        if taken is not None and taken < most:
+            most = taken
+            best = rho
+        advance()
+    return best
+
+
 def solve(
     setting: Sensors, options: dict[str, Any], rho: Any, loss: float, **more: Any
 ) -> pdmm.NetworkResult:
     """A run from the sensors' own readings, until the error is rounding."""
-    mean, enough = setting.readings.mean(), FLOOR * setting.first_error
+    mean = setting.readings.mean()
+    enough = FLOOR * setting.first_error
 
     def reached(k: int, x: pdmm.graphs.NodeVectors) -> bool:
         away = x.flat - mean
@@ -142,27 +162,27 @@ def gossip(setting: Sensors, loss: float, seed: int) -> Columns:
     Two messages: a value, and the other's value in reply. If the first is lost nothing happens;
     if the reply is lost, only one of the two has averaged.
     """
-    recorded: list[tuple[int, float]] = []
-    x, every = setting.readings.copy(), 10 * len(setting.readings)
-    mean, first = float(setting.readings.mean()), setting.first_error
+    x = setting.readings.copy()
+    mean = float(x.mean())
+    every = 10 * len(x)  # messages between two records
     most = 3000 * len(x)  # enough to see where it ends
-
-    def record(sent: int, x: Vector) -> bool:
-        recorded.append((sent, float(np.sqrt(np.mean((x - mean) ** 2))) / first))
-        return recorded[-1][1] < FLOOR
-
+    messages: list[int] = []
+    errors: list[float] = []
     due = 0
     for sent in gossip_steps(setting, x, loss, seed):
-        if sent >= due:
-            due = sent + every
-            if record(sent, x) or sent >= most:
-                break
-    messages, error = (np.array(column) for column in zip(*recorded, strict=True))
+        if sent < due:
+            continue
+        due = sent + every
+        error = float(np.sqrt(np.mean((x - mean) ** 2))) / setting.first_error
+        messages.append(sent)
+        errors.append(error)
+        if error < FLOOR or sent >= most:
+            break
     return {
-        "messages": messages,
-        "activations": messages,
-        "error": error,
-        "rho": np.full(len(error), np.nan),
+        "messages": np.array(messages),
+        "activations": np.array(messages),
+        "error": np.array(errors),
+        "rho": np.full(len(errors), np.nan),
     }
 
 

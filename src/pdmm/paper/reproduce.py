@@ -2,36 +2,37 @@
 
 import csv
 import io
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pdmm.common.whole_files import write_whole
 from pdmm.data import DataError
 from pdmm.engines import MPI
-from pdmm.paper import (
-    fig1,
-    fig2,
-    fig3,
-    findings,
-    network,
-    network_findings,
-    theorem1,
-    theory_findings,
-)
+from pdmm.paper import fig1, fig2, fig3, network, theorem1
+from pdmm.paper.findings import about_fig1, about_fig2, about_fig3, about_network, about_theorem1
 from pdmm.paper.jobs import Job, complete
 from pdmm.paper.store import Columns, Store
 from pdmm.report.document import Section, markdown, page
 
-EXPERIMENTS: dict[
-    str,
-    tuple[Callable[[bool], list[Job]], Callable[..., Section]],
-] = {
-    "fig1": (fig1.jobs, findings.about_fig1),
-    "fig2": (fig2.jobs, findings.about_fig2),
-    "fig3": (fig3.jobs, findings.about_fig3),
-    "theorem1": (theorem1.jobs, theory_findings.about_theorem1),
-    "network": (network.jobs, network_findings.about_network),
+log = logging.getLogger(__name__)
+
+
+class Experiment(NamedTuple):
+    """What to run, given whether it is the quick version, and what to say of the runs."""
+
+    jobs: Callable[[bool], list[Job]]
+    section: Callable[[Sequence[tuple[Job, Columns]], Path, bool], Section]
+
+
+EXPERIMENTS = {
+    "fig1": Experiment(fig1.jobs, about_fig1.section),
+    "fig2": Experiment(fig2.jobs, about_fig2.section),
+    "fig3": Experiment(fig3.jobs, about_fig3.section),
+    "theorem1": Experiment(theorem1.jobs, about_theorem1.section),
+    "network": Experiment(network.jobs, about_network.section),
 }
 NAMES: dict[str, tuple[str, ...]] = {
     "fig1": ("fig1",),
@@ -81,30 +82,30 @@ def reproduce(
         DataError: if images cannot be had; after the rest was run and reported.
     """
     store = Store(out / "runs")
-    sections, written, missing = [], [], None
+    writes = engine is None or engine.rank == 0
+    sections: list[Section] = []
+    written: list[Path] = []
+    missing: DataError | None = None
     for experiment in NAMES[name]:
-        jobs, about = EXPERIMENTS[experiment]
-        wanted = jobs(quick)
+        wanted = EXPERIMENTS[experiment].jobs(quick)
         scale = _share(experiment, quick) / sum(job.cost for job in wanted)
+        log.info(
+            "%s: %d runs, those that are finished in %s", experiment, len(wanted), store.folder
+        )
         try:
             runs = complete(wanted, store, partial(_scaled, advance, scale), engine)
         except DataError as error:
+            log.warning("%s: left out, because its data were not found", experiment)
             missing = error
             continue
-        if engine is not None and engine.rank > 0:
-            continue
-        section = about(runs, out, quick)
-        sections.append(section)
-        curves = out / f"{experiment}.csv"
-        write_whole(curves, _csv(runs).encode())
-        written += [*(f.with_suffix(s) for f in section.figures for s in (".png", ".svg")), curves]
-    if engine is not None and engine.rank > 0:
+        if writes:
+            section = EXPERIMENTS[experiment].section(runs, out, quick)
+            sections.append(section)
+            written += _drawn(section)
+            written.append(_write_curves(runs, out / f"{experiment}.csv"))
+    if not writes:
         return []
-    title = "The paper's experiments" + (", quick version" if quick else "")
-    for suffix, render in ((".md", markdown), (".html", page)):
-        path = out / f"report{suffix}"
-        write_whole(path, render(title, sections).encode())
-        written.append(path)
+    written += _write_report(sections, out, quick)
     if missing is not None:
         missing.add_note(f"The report in {out} has all that needs no such data.")
         raise missing
@@ -115,8 +116,26 @@ def _scaled(advance: Callable[[str, float], object], scale: float, label: str, c
     advance(label, scale * cost)
 
 
+def _drawn(section: Section) -> list[Path]:
+    """The files of a section's figures, each of which is there in both formats."""
+    return [figure.with_suffix(suffix) for figure in section.figures for suffix in (".png", ".svg")]
+
+
+def _write_curves(runs: Sequence[tuple[Job, Columns]], path: Path) -> Path:
+    write_whole(path, _csv(runs).encode())
+    return path
+
+
+def _write_report(sections: list[Section], out: Path, quick: bool) -> list[Path]:
+    title = "The paper's experiments" + (", quick version" if quick else "")
+    paths = [out / "report.md", out / "report.html"]
+    for path, render in zip(paths, (markdown, page), strict=True):
+        write_whole(path, render(title, sections).encode())
+    return paths
+
+
 def _csv(runs: Sequence[tuple[Job, Columns]]) -> str:
-    """All curves as one table, a row a recorded round."""
+    """All curves as one table, with one row for each recorded round."""
     text = io.StringIO()
     writer: csv.DictWriter[str] | None = None
     for job, columns in runs:

@@ -6,6 +6,7 @@ changed is another run.
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +17,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from pdmm.common.whole_files import write_whole
+
+log = logging.getLogger(__name__)
 
 VERSION = 1  # of what a run means: raise it when the same parameters give other numbers
 
@@ -48,7 +51,8 @@ class Store:
                 if (file.metadata() or {}).get("parameters") != self._text(parameters):
                     return None
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError):
+        except (SafetensorError, OSError) as error:
+            log.info("%s is not a whole run, and is made again: %s", path, error)
             return None
 
     def put(self, parameters: Parameters, columns: Columns) -> None:
@@ -57,4 +61,6 @@ class Store:
             {name: np.ascontiguousarray(column) for name, column in columns.items()},
             metadata={"parameters": self._text(parameters)},
         )
-        write_whole(self.path(parameters), contents)
+        path = self.path(parameters)
+        write_whole(path, contents)
+        log.debug("stored a finished run in %s", path)

@@ -1,19 +1,24 @@
 """Theorems 1 and 2 beside runs of GPDMM, and Inexact FedSplit beside its bound."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import pdmm
 from pdmm import theory
 from pdmm.paper.jobs import Job, least_squares
 from pdmm.paper.store import Columns
 
+Curve = npt.NDArray[np.float64]
 KS = (1, 3, 5, 10)
 FRACTION = 0.8  # GPDMM's step size, in units of 1/L: about where Theorem 1 promises most
-FIRST, SECOND, SPLIT = "Theorem 1", "Theorem 2", "Inexact FedSplit"
-PAPER_RHO, BEST_RHO = "1/(K eta)", "best"
+FIRST = "Theorem 1"
+SECOND = "Theorem 2"
+SPLIT = "Inexact FedSplit"
+PAPER_RHO = "1/(K eta)"
+BEST_RHO = "best"
 NEARLY_EXACT = 300  # so many gradient steps leave nothing but rounding, where kappa is 7
 
 
@@ -52,33 +57,53 @@ def jobs(quick: bool) -> list[Job]:
 def run(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
     """What was measured and what is proven, round by round."""
     problem = least_squares(**parameters["problem"])
-    settings, rounds = parameters["settings"], parameters["rounds"]
-    L, K = largest_smoothness(problem), settings["local_steps"]
-    eta, rate = FRACTION / L, np.nan
-    if parameters["what"] == SECOND:
-        both = theory.trace_theorem2(problem, pdmm.GPDMM(eta, K), rounds)
-        measured, bound = both.left, both.right
-    else:
-        mu = least_convexity(problem)
-        if parameters["what"] == FIRST:
-            rho = theory.best_gpdmm(L, mu, eta).rho if settings["rho"] == BEST_RHO else None
-            first = theory.trace_theorem1(problem, pdmm.GPDMM(eta, K, rho), rounds)
-            measured, bound, rate = first.Q, first.bound, first.theorem.beta
-        else:
-            best = theory.best_rho(L, mu)
-            method = pdmm.InexactFedSplit(1 / best, 1 / (L + best), K, settings["start"])
-            x0 = _minimiser(problem, best) if settings["x0"] == "x*" else None
-            split = theory.trace_fedsplit(problem, method, rounds, x0=x0)
-            measured, bound = split.distance, split.bound
-            rate = theory.pdmm_rate(L, mu, best).rate
+    rounds = parameters["rounds"]
+    compare = {FIRST: _theorem1, SECOND: _theorem2, SPLIT: _fedsplit}[parameters["what"]]
+    found = compare(problem, parameters["settings"], rounds)
     for _ in range(rounds):
         advance()
     return {
         "round": np.arange(1, rounds + 1),
-        "measured": measured,
-        "bound": bound,
-        "rate": np.full(rounds, rate),
+        "measured": found.measured,
+        "bound": found.bound,
+        "rate": np.full(rounds, found.rate),
     }
+
+
+class Comparison(NamedTuple):
+    """What was measured and what is proven, by rounds, and the proven rate if there is one."""
+
+    measured: Curve
+    bound: Curve
+    rate: float = np.nan
+
+
+def _theorem1(problem: pdmm.Problem, settings: dict[str, Any], rounds: int) -> Comparison:
+    L = largest_smoothness(problem)
+    eta = FRACTION / L
+    rho = None
+    if settings["rho"] == BEST_RHO:
+        rho = theory.best_gpdmm(L, least_convexity(problem), eta).rho
+    method = pdmm.GPDMM(eta, settings["local_steps"], rho)
+    trace = theory.trace_theorem1(problem, method, rounds)
+    return Comparison(trace.Q, trace.bound, trace.theorem.beta)
+
+
+def _theorem2(problem: pdmm.Problem, settings: dict[str, Any], rounds: int) -> Comparison:
+    method = pdmm.GPDMM(FRACTION / largest_smoothness(problem), settings["local_steps"])
+    trace = theory.trace_theorem2(problem, method, rounds)
+    return Comparison(trace.left, trace.right)
+
+
+def _fedsplit(problem: pdmm.Problem, settings: dict[str, Any], rounds: int) -> Comparison:
+    L = largest_smoothness(problem)
+    mu = least_convexity(problem)
+    rho = theory.best_rho(L, mu)
+    eta = 1 / (L + rho)
+    method = pdmm.InexactFedSplit(1 / rho, eta, settings["local_steps"], settings["start"])
+    x0 = _minimiser(problem, rho) if settings["x0"] == "x*" else None
+    trace = theory.trace_fedsplit(problem, method, rounds, x0=x0)
+    return Comparison(trace.distance, trace.bound, theory.pdmm_rate(L, mu, rho).rate)
 
 
 def largest_smoothness(problem: pdmm.Problem) -> float:

@@ -31,7 +31,7 @@ def side_by_side(
         jobs: what to run; the first ones are begun first.
         advance: called after every round of a job.
         finish: called with a job and its columns when it is done.
-        workers: how many processes; one a core if not given.
+        workers: how many processes; one for each core if not given.
 
     Raises:
         Exception: what a job raised. Nothing is left running.

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.constants import WithConstants
 from pdmm.problems.minimise import minimise
@@ -201,7 +202,6 @@ class Total(ABC):
     accurate = True  # whether divergence is known without cancellation
     known = True  # whether F can be evaluated at all
     everyone = True  # whether all clients can be asked for a gradient
-    parts = False  # whether a member of a team knows only its own clients' part of it
 
     @abstractmethod
     def value(self, x: Floats) -> float:
@@ -215,18 +215,6 @@ class Total(ABC):
     def divergence(self, x: Floats, y: Floats) -> float:
         """F(x) - F(y) - grad F(y)·(x - y)."""
 
-    def value_here(self, x: Floats) -> float:
-        """The part of F(x) that is known here, to be summed over a team where ``parts``."""
-        return self.value(x)
-
-    def divergence_here(self, x: Floats, y: Floats) -> float:
-        """The same of the divergence."""
-        return self.divergence(x, y)
-
-    def completed(self, part: float, x: Floats) -> float:
-        """The whole of which ``value_here`` or ``divergence_here`` at x gave a part."""
-        return part
-
     def minimiser(self, l2: float) -> npt.NDArray[np.float64] | None:
         """A minimiser of F(x) + l2/2 ‖x‖², where a direct solve can find it."""
         return None
@@ -236,22 +224,14 @@ class Total(ABC):
         return None
 
 
-class SumOfClients(Total):
-    """F as a sum over clients, who are asked for their gradients one by one."""
-
-    @abstractmethod
-    def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
-        """The gradient of F, and the sum of the norms of the terms it is the sum of."""
-
-
-class SumOfBlocks(SumOfClients):
-    """F as a sum over blocks of clients: a pass over the data.
+class SumOfBlocks:
+    """F as a sum over the clients of one process, block by block: a pass over their data.
 
     Args:
-        problem: the whole of it; its blocks are those of the clients that are here.
-        source: of their functions.
-        weights: of all clients.
-        threads: for the blocks, and the team that shares the sum.
+        problem: their functions.
+        source: where these are taken from.
+        weights: of these clients.
+        threads: for the blocks.
     """
 
     def __init__(
@@ -261,14 +241,12 @@ class SumOfBlocks(SumOfClients):
         weights: npt.NDArray[np.float64],
         threads: Threads,
     ) -> None:
-        self.blocks, self.accurate = problem.here.blocks(), problem.accurate
-        self.source, self.weights, self.threads = source, weights[problem.own], threads
-        self.parts = threads.team.size > 1
+        self.blocks = problem.blocks()
+        self.source = source
+        self.weights = weights
+        self.threads = threads
 
     def _sum(self, part: Callable[[Block], Floats]) -> Any:
-        return self.threads.team.total(lambda: self._here(part))
-
-    def _here(self, part: Callable[[Block], Floats]) -> Any:
         def weigh(block: slice) -> Any:
             with np.errstate(over="ignore", invalid="ignore"):  # a diverging run is seen by its x_s
                 return self.weights[block] @ part(self.source.at(block)).astype(np.float64)
@@ -276,15 +254,20 @@ class SumOfBlocks(SumOfClients):
         return sum(self.threads.map(weigh, self.blocks))
 
     def value(self, x: Floats) -> float:
+        """F(x)."""
         return float(self._sum(lambda f: f.value(x)))
 
-    def value_here(self, x: Floats) -> float:
-        return float(self._here(lambda f: f.value(x)))
+    def divergence(self, x: Floats, y: Floats) -> float:
+        """F(x) - F(y) - grad F(y)·(x - y)."""
+        return float(self._sum(lambda f: f.divergence(x, y)))
 
-    def completed(self, part: float, x: Floats) -> float:
-        return float(self.threads.team.sum(np.array([part]))[0])
+    def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        """The gradient of F at x."""
+        return np.asarray(self._sum(lambda f: f.gradient(x)), dtype=np.float64)
 
-    def gradient_and_size(self, x: Floats) -> tuple[npt.NDArray[np.float64], float]:
+    def gradient_and_size(self, x: Floats) -> npt.NDArray[np.float64]:
+        """The gradient of F for a certificate, and as last entry the norms of its terms, added."""
+
         def part(f: Block) -> Floats:
             g = f.accurate_gradient(x)
             terms = np.linalg.norm(g, axis=1)
@@ -292,17 +275,7 @@ class SumOfBlocks(SumOfClients):
                 terms += np.linalg.norm(f.accurate_gradient(0 * x), axis=1)
             return np.column_stack([g, terms])
 
-        both = np.asarray(self._sum(part), dtype=np.float64)
-        return both[:-1], float(both[-1])
-
-    def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
-        return np.asarray(self._sum(lambda f: f.gradient(x)), dtype=np.float64)
-
-    def divergence(self, x: Floats, y: Floats) -> float:
-        return float(self._sum(lambda f: f.divergence(x, y)))
-
-    def divergence_here(self, x: Floats, y: Floats) -> float:
-        return float(self._here(lambda f: f.divergence(x, y)))
+        return np.asarray(self._sum(part), dtype=np.float64)
 
 
 class Problem(WithConstants, ABC):
@@ -321,25 +294,13 @@ class Problem(WithConstants, ABC):
     parallel: bool = True
     """Whether clients may be worked on in several threads at once."""
 
-    knows_all: bool = True
-    """Whether all clients can be asked for a value or a gradient."""
     memory_folder: str | None = None
     """Where the clients' memories live as files, if there are too many for the main memory."""
 
-    make_engine: Callable[..., Any] | None = None
-    """What runs its clients, where that is neither this process nor a team of them."""
-    always_there: bool = True
-    """Whether every client takes part in every round, if it is asked to."""
-
     @property
-    def here(self) -> "Problem":
-        """The part of it whose clients this process holds: all, unless a team shares it."""
-        return self
-
-    @property
-    def own(self) -> slice:
-        """Which of all clients those are."""
-        return slice(0, self.clients)
+    def eigenbasis_size(self) -> int:
+        """How many vectors an eigenbasis that an exact step needs has; 0 if it needs none."""
+        return 0
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
         """What a run of so many rounds and steps works on; a problem may factorise here."""
@@ -378,18 +339,20 @@ class Problem(WithConstants, ABC):
         """What values are taken from; better than what a run works on, where there is better."""
         return source
 
-    def summed(
-        self, source: Source, weights: npt.NDArray[np.float64], threads: Threads
-    ) -> SumOfClients:
-        """F as a sum over clients, from what a run works on."""
-        return SumOfBlocks(self, self.evaluator(source), weights, threads)
-
     def quadratics(self, threads: Threads) -> Any:
         """The f_i as ``quadratic.Quadratics``, whose exact steps are factorised; None if not."""
         return None
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> Total | None:
-        """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form."""
+    def total(
+        self, weights: npt.NDArray[np.float64], threads: Threads, team: Team = ALONE
+    ) -> Total | None:
+        """F = sum_i w_i f_i in a form of its own, with its minimiser, if there is such a form.
+
+        Args:
+            weights: w_i, one for each of these clients.
+            threads: for blocks of clients.
+            team: the processes that hold the other clients; all of them make this call.
+        """
         return None
 
     def check(self, x0: Floats, exact: bool) -> None:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from pdmm.common.checks import Floats, PerClient
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 
 Vector = npt.NDArray[np.float64]
@@ -16,6 +17,7 @@ DENSE = 1000  # up to this size all eigenvalues cost no more than the two ends b
 SMALL = 128  # up to this size they cost no more than the largest alone
 EPS = float(np.finfo(np.float64).eps)
 STEPS = 300  # of Lanczos, before it is given up
+GROUPS = 16  # of clients, whose parts of a sum are taken by different threads
 CONVERGED = 1e-13  # relative error of an eigenvalue that is as good as rounding allows
 
 
@@ -62,9 +64,10 @@ def largest(product: Product, size: int, tolerance: float = CONVERGED) -> tuple[
         values, vectors = linalg.eigh_tridiagonal(
             diagonal, beside[:-1], select="i", select_range=(k - 2, k - 1)
         )
-        value, residual = float(values[1]), beside[-1] * abs(float(vectors[-1, 1]))
-        # An eigenvalue is within the residual; within its square over the gap, if that is less.
+        value = float(values[1])
         gap = float(values[1] - values[0])
+        residual = beside[-1] * abs(float(vectors[-1, 1]))
+        # An eigenvalue is within the residual; within its square over the gap, if that is less.
         error = residual * (residual / gap if residual < gap else 1.0)
         if error <= tolerance * abs(value):
             break
@@ -113,13 +116,15 @@ def ends_of_rows(A: npt.NDArray[np.float64]) -> tuple[float, float]:
     return 0.0, value + error
 
 
-def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
+def curvature(X: PerClient, weights: Vector, threads: Threads, team: Team = ALONE) -> float:
     """An upper bound, 0.1% too large, of the largest eigenvalue of sum_k w_k [X_k 1]'[X_k 1].
 
-    The sum is over the clients of all members of the threads' team.
+    The sum is over the clients of all members of the team.
     """
-    m, size = len(X), X[0].shape[1] + 1
-    groups = [range(k, min(m, k + -(-m // 16))) for k in range(0, m, -(-m // 16))]
+    m = len(X)
+    size = X[0].shape[1] + 1
+    many = -(-m // GROUPS)
+    groups = [range(k, min(m, k + many)) for k in range(0, m, many)]
 
     def gram(group: range) -> Vector:
         H = np.zeros((size, size))
@@ -129,7 +134,7 @@ def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
         return H
 
     if size <= SMALL:
-        H = threads.team.total(lambda: sum(threads.map(gram, groups)))
+        H = team.total(lambda: sum(threads.map(gram, groups)))
         return _raised(float(np.linalg.eigvalsh(H)[-1]))
 
     def product(v: Vector) -> Vector:
@@ -143,7 +148,7 @@ def curvature(X: PerClient, weights: Vector, threads: Threads) -> float:
                 Hv[-1] += weights[k] * float(r.sum())
             return Hv
 
-        return np.asarray(threads.team.total(lambda: sum(threads.map(part, groups))))
+        return np.asarray(team.total(lambda: sum(threads.map(part, groups))))
 
     value, error = largest(product, size, tolerance=1e-4)
     return _raised(value + error)
@@ -154,7 +159,8 @@ def curvature_of_rows(X: Floats) -> float:
     n, p = len(X), int(X.shape[1])
     if min(n, p + 1) <= SMALL:
         R = np.column_stack([X, np.ones(n)])
-        return _raised(float(np.linalg.eigvalsh(R @ R.T if n <= p else R.T @ R)[-1])) / n
+        smaller = R @ R.T if n <= p else R.T @ R
+        return _raised(float(np.linalg.eigvalsh(smaller)[-1])) / n
 
     def product(v: Vector) -> Vector:
         narrow = v.astype(X.dtype)
@@ -177,12 +183,20 @@ def proven_ends(H: npt.NDArray[np.float64], dense: int = 1500) -> tuple[float, f
     d = len(H)
     low, high = (float(end[0]) for end in ends(H[None], dense))
     slack = 4 * d * EPS * high
-    low, high = max(0.0, low - slack), high + slack
+    low = max(0.0, low - slack)
+    high = high + slack
     # Lanczos finds the ends from inside, almost surely; Cholesky proves that they are the ends.
-    if d > dense and not ((low == 0 or _definite(H, -low)) and _definite(-H, high)):
-        values = np.linalg.eigvalsh(H)
-        low, high = max(0.0, float(values[0]) - slack), float(values[-1]) + slack
-    return low, high
+    if d <= dense or _within(H, low, high):
+        return low, high
+    values = np.linalg.eigvalsh(H)
+    return max(0.0, float(values[0]) - slack), float(values[-1]) + slack
+
+
+def _within(H: npt.NDArray[np.float64], low: float, high: float) -> bool:
+    """Whether all eigenvalues of H, which are not negative, are between these two."""
+    if low > 0 and not _definite(H, -low):
+        return False
+    return _definite(-H, high)
 
 
 def _definite(H: npt.NDArray[np.float64], shift: float) -> bool:

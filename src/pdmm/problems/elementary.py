@@ -7,12 +7,13 @@ import numpy.typing as npt
 from scipy import sparse
 
 from pdmm.common.checks import ClientError, floats, whole
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, partition
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import ends
-from pdmm.problems.least_squares_total import DenseTotal
 from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
+from pdmm.problems.quadratic.total import DenseTotal
 
 Vector = npt.NDArray[np.float64]
 
@@ -34,7 +35,9 @@ class _Stacked(Problem):
     """Clients whose functions are rows of a few arrays."""
 
     def _start(self, clients: int, dimension: int, dtype: np.dtype[Any]) -> None:
-        self.clients, self.dimension, self.dtype = clients, dimension, dtype
+        self.clients = clients
+        self.dimension = dimension
+        self.dtype = dtype
 
     def __repr__(self) -> str:
         return (
@@ -48,7 +51,7 @@ class _Stacked(Problem):
 
 
 class Quadratic(_Stacked):
-    """1/2 x'Hx - c·x, or many of these, one a client.
+    """1/2 x'Hx - c·x, or many of these, one for each client.
 
     Args:
         H: symmetric, without negative eigenvalues: a matrix (d, d), a diagonal (d,), or a
@@ -69,39 +72,27 @@ class Quadratic(_Stacked):
     proven = True
 
     def __init__(self, H: Any, c: Any) -> None:
-        H = H.toarray() if sparse.issparse(H) else H
+        if sparse.issparse(H):
+            H = H.toarray()
         g = _rows("c", c)
         m, d = g.shape
         shape = np.shape(c)
         matrix = floats("H", H, np.ndim(H), whole_as=g.dtype)
-        if matrix.ndim and matrix.shape not in (shape, (*shape, d)):
-            raise ValueError(
-                f"H must be a number, a diagonal or a matrix that goes with c: c has shape "
-                f"{shape}, H has shape {matrix.shape}; of many functions, both have a row each"
-            )
-        if matrix.ndim == 2 == len(shape) and m == d > 1 and (matrix == matrix.T).all():
-            raise ValueError(
-                f"H of shape {matrix.shape} with c of the same shape may be one matrix or {m} "
-                f"diagonals: give matrices, of shape {(m, d, d)}"
-            )
-        self._start(m, d, np.promote_types(g.dtype, matrix.dtype if matrix.ndim else g.dtype))
-        c0, dtype = np.zeros(m), self.dtype
-        full = matrix.ndim > len(shape) and d > 1
+        _check_shapes(matrix, shape, m, d)
+        # A number is no reason to compute in float64.
+        dtype = np.promote_types(g.dtype, matrix.dtype) if matrix.ndim else g.dtype
+        self._start(m, d, dtype)
+        g = g.astype(dtype, copy=False)
         self._form: Quadratics
-        if full:
+        if matrix.ndim > len(shape) and d > 1:
             stack = matrix.reshape(m, d, d).astype(dtype, copy=False)
-            _check_symmetric(stack)
-            self._form = Gram(stack, g.astype(dtype, copy=False), c0)
-            least, largest = ends(stack.astype(np.float64, copy=False))
-            flat = np.flatnonzero(least <= 0)  # ends are never negative: look again there
-            low = np.linalg.eigvalsh(stack[flat].astype(np.float64))[:, 0]
-            _check_convex(low, largest[flat], 1e-10 if dtype == np.float64 else 1e-4, flat, m)
+            least, largest = _ends_of_matrices(stack)
+            self._form = Gram(stack, g, np.zeros(m))
         else:
-            h = np.broadcast_to(matrix.reshape(m, d) if matrix.ndim else matrix, (m, d))
-            h = h.astype(dtype, copy=False)
-            least, largest = (h.astype(np.float64, copy=False).min(1), h.max(1).astype(np.float64))
-            _check_convex(least, largest, 0.0, np.arange(m), m)
-            self._form = Diagonal(h, g.astype(dtype, copy=False), c0)
+            rows = matrix.reshape(m, d) if matrix.ndim else matrix
+            h = np.broadcast_to(rows, (m, d)).astype(dtype, copy=False)
+            least, largest = _ends_of_diagonals(h)
+            self._form = Diagonal(h, g, np.zeros(m))
         self._ends: dict[Which, Vector] = {"L": largest, "mu": least}
 
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
@@ -110,7 +101,7 @@ class Quadratic(_Stacked):
     def quadratics(self, threads: Threads) -> Quadratics:
         return self._form
 
-    def total(self, weights: Vector, threads: Threads) -> DenseTotal | None:
+    def total(self, weights: Vector, threads: Threads, team: Team = ALONE) -> DenseTotal | None:
         form = self._form
         g = weights @ form.g.astype(np.float64, copy=False)
         if isinstance(form, Diagonal):
@@ -118,26 +109,64 @@ class Quadratic(_Stacked):
         else:
             assert isinstance(form, Gram)
             H = np.tensordot(weights, form.H.astype(np.float64, copy=False), 1)
-        H, g = (threads.team.sum(part) for part in (H, g))
+        H = team.sum(H)
+        g = team.sum(g)
         total = DenseTotal(H, g, 0.0, None, weights, least=-np.inf)
         left = np.linalg.norm(H @ total.x_min - g)
-        return total if left <= 1e-8 * np.linalg.norm(g) else None  # None: it has no minimum
+        if not left <= 1e-8 * np.linalg.norm(g):
+            return None  # it has no minimum
+        return total
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
         return {which: (self._ends[which].copy(), "exact")}
 
     def _overall_constant(
-        self, which: Which, weights: Vector, threads: Threads
+        self, which: Which, weights: Vector, threads: Threads, team: Team = ALONE
     ) -> tuple[float, Kind]:
-        total = self.total(weights, threads)
+        total = self.total(weights, threads, team)
         if total is None:
-            return super()._overall_constant(which, weights, threads)
+            return super()._overall_constant(which, weights, threads, team)
         mu, L = total.extremes()
         return (L if which == "L" else mu), "exact"
 
 
+def _check_shapes(matrix: Floats, shape: tuple[int, ...], m: int, d: int) -> None:
+    """Refuse an H that does not go with c, of a shape, for m functions of d unknowns."""
+    if matrix.ndim and matrix.shape not in (shape, (*shape, d)):
+        raise ValueError(
+            f"H must be a number, a diagonal or a matrix that goes with c: c has shape "
+            f"{shape}, H has shape {matrix.shape}; of many functions, both have a row each"
+        )
+    square = matrix.ndim == len(shape) == 2 and m == d > 1
+    if square and (matrix == matrix.T).all():
+        raise ValueError(
+            f"H of shape {matrix.shape} with c of the same shape may be one matrix or {m} "
+            f"diagonals: give matrices, of shape {(m, d, d)}"
+        )
+
+
+def _ends_of_matrices(H: Floats) -> tuple[Vector, Vector]:
+    """The smallest and the largest eigenvalue of every matrix, if all are as they must be."""
+    _check_symmetric(H)
+    least, largest = ends(H.astype(np.float64, copy=False))
+    flat = np.flatnonzero(least <= 0)  # ends are never negative: look again there
+    low = np.linalg.eigvalsh(H[flat].astype(np.float64))[:, 0]
+    rounding = 1e-10 if H.dtype == np.float64 else 1e-4
+    _check_convex(low, largest[flat], rounding, flat, len(H))
+    return least, largest
+
+
+def _ends_of_diagonals(h: Floats) -> tuple[Vector, Vector]:
+    """The same of diagonals."""
+    least = h.min(1).astype(np.float64)
+    largest = h.max(1).astype(np.float64)
+    _check_convex(least, largest, 0.0, np.arange(len(h)), len(h))
+    return least, largest
+
+
 def _check_symmetric(H: Floats) -> None:
-    apart, size = np.abs(H - H.swapaxes(1, 2)).max((1, 2)), np.abs(H).max((1, 2))
+    apart = np.abs(H - H.swapaxes(1, 2)).max((1, 2))
+    size = np.abs(H).max((1, 2))
     i = int((apart - 1e-6 * size).argmax())
     if apart[i] > 1e-6 * size[i]:
         raise ValueError(
@@ -163,7 +192,7 @@ def _name(i: int, count: int) -> str:
 
 
 class Absolute(_Stacked):
-    """The sum over entries |x_k - a_k|, or many of these, one a client.
+    """The sum over entries |x_k - a_k|, or many of these, one for each client.
 
     The minimiser of a sum of them is a median: robust where a mean is not. It is neither
     smooth nor strongly convex, so that PDMM needs a relaxation below 1.

@@ -9,13 +9,14 @@ import numpy.typing as npt
 from pdmm.common.checks import ClientError, not_negative, positive, whole
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Source
-from pdmm.problems.constants import Kind, Secants, Shown, Which
+from pdmm.problems.constants import Kind, Which
+from pdmm.problems.secants import Secants, Shown
 
 Vector = npt.NDArray[np.float64]
 
 
 class Functions(Problem):
-    """The sum of a user's own convex functions, one a client.
+    """The sum of a user's own convex functions, one for each client.
 
     Args:
         value: a list of functions x -> f_i(x), a number.
@@ -25,7 +26,7 @@ class Functions(Problem):
             known; PDMM and FedSplit use them for their exact steps. Without them, a SciPy
             solver finds the exact step from values and gradients.
         smoothness: L_i, if it is known: ‖grad f_i(x) - grad f_i(y)‖ <= L_i ‖x - y‖. A number
-            for all clients, or one a client. Without it, it is estimated where it is needed.
+            for all clients, or one for each. Without it, it is estimated where it is needed.
         strong_convexity: mu_i, if it is known: f_i(x) - mu_i/2 ‖x‖² is convex. Likewise.
 
     The functions are called in one thread, unless ``solve`` is given ``threads=``.
@@ -64,32 +65,34 @@ class Functions(Problem):
         if prox is not None:
             self.functions["prox"] = prox
         for name, given in self.functions.items():
-            if not isinstance(given, Sequence):
-                raise ValueError(f"{name} must be a list of functions, one a client, got {given!r}")
-            for i, function in enumerate(given):
-                if not callable(function):
-                    raise ValueError(f"{name}[{i}] (client {i}) is not callable: {function!r}")
-            if len(given) != len(value):
-                raise ValueError(f"{name} has {len(given)} functions and value has {len(value)}")
+            _check_functions(name, given, value)
         self.clients = len(value)
         if self.clients == 0:
             raise ValueError("value is empty: at least one client is needed")
-        self._given: dict[Which, Vector] = {}
-        if smoothness is not None:
-            self._given["L"] = self._one_each("smoothness", smoothness, positive)
-        if strong_convexity is not None:
-            self._given["mu"] = self._one_each("strong_convexity", strong_convexity, not_negative)
+        self._given = self._given_constants(smoothness, strong_convexity)
         self.proven = "mu" in self._given  # by the user
-        if len(self._given) == 2 and (over := self._given["mu"] > self._given["L"]).any():
-            i = int(over.argmax())
-            raise ValueError(
-                f"strong_convexity of client {i} is {self._given['mu'][i]:g}, above its smoothness "
-                f"{self._given['L'][i]:g}: no function has mu_i > L_i"
-            )
         self._secants = Secants(self.clients)
 
+    def _given_constants(self, smoothness: Any, strong_convexity: Any) -> dict[Which, Vector]:
+        """What the user knows of L and mu."""
+        given: dict[Which, Vector] = {}
+        if smoothness is not None:
+            given["L"] = self._one_each("smoothness", smoothness, positive)
+        if strong_convexity is not None:
+            given["mu"] = self._one_each("strong_convexity", strong_convexity, not_negative)
+        if len(given) < 2:
+            return given
+        over = given["mu"] > given["L"]
+        if over.any():
+            i = int(over.argmax())
+            raise ValueError(
+                f"strong_convexity of client {i} is {given['mu'][i]:g}, above its smoothness "
+                f"{given['L'][i]:g}: no function has mu_i > L_i"
+            )
+        return given
+
     def _one_each(self, name: str, value: Any, check: Callable[[str, Any], float]) -> Vector:
-        """A number for all clients, or one a client."""
+        """A number for all clients, or one for each."""
         if isinstance(value, np.ndarray):
             value = value.tolist()
         if not isinstance(value, Sequence) or isinstance(value, str):
@@ -145,10 +148,11 @@ class Functions(Problem):
         if which in self._given:
             return {which: (self._given[which], "given")}
         found = super()._client_constants(which, threads)
-        (L, _), (mu, _) = found["L"], found["mu"]
         if "L" in self._given:
+            mu, _ = found["mu"]
             return {"mu": (np.minimum(mu, self._given["L"]), "estimate")}
         if "mu" in self._given:
+            L, _ = found["L"]
             return {"L": (np.maximum(L, self._given["mu"]), "estimate")}
         return found
 
@@ -184,7 +188,8 @@ class Functions(Problem):
             return self.value(i, point) + float((point - v) @ (point - v)) / (2 * t)
 
         try:
-            lowest, around = h(0.0), min(h(0.1), h(-0.1))
+            lowest = h(0.0)
+            around = min(h(0.1), h(-0.1))
         except ClientError:  # outside the domain of f_i there is nothing to compare with
             return
         if around < lowest - 1e-9 * (1 + abs(lowest)):
@@ -218,11 +223,23 @@ class Functions(Problem):
             ) from error
 
 
+def _check_functions(name: str, given: Any, value: Sequence[Any]) -> None:
+    """Refuse what is not a list of functions, one for each that ``value`` has."""
+    if not isinstance(given, Sequence):
+        raise ValueError(f"{name} must be a list of functions, one a client, got {given!r}")
+    for i, function in enumerate(given):
+        if not callable(function):
+            raise ValueError(f"{name}[{i}] (client {i}) is not callable: {function!r}")
+    if len(given) != len(value):
+        raise ValueError(f"{name} has {len(given)} functions and value has {len(value)}")
+
+
 class FunctionRun:
     """A user's functions in a run, in which their gradients are compared as they come."""
 
     def __init__(self, problem: Functions, secants: Secants) -> None:
-        self.problem, self.secants = problem, secants
+        self.problem = problem
+        self.secants = secants
 
     def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "FunctionBlock":
         return FunctionBlock(self.problem, np.arange(self.problem.clients)[clients], self.secants)
@@ -235,7 +252,9 @@ class FunctionBlock(Block):
         self, problem: Functions, clients: npt.NDArray[np.int64], secants: Secants | None = None
     ) -> None:
         super().__init__(len(clients))
-        self.problem, self.clients, self.secants = problem, clients, secants
+        self.problem = problem
+        self.clients = clients
+        self.secants = secants
 
     def _gradient_at(self, i: int, x: Floats) -> Vector:
         g = self.problem.gradient(i, x)
@@ -260,9 +279,8 @@ class FunctionBlock(Block):
         if "prox" not in self.problem.functions:
             return super().prox(anchor, rho, start, slack)
         self.tally.exact += self.size
-        return np.stack(
-            [self.problem.prox(i, a, 1 / rho) for i, a in zip(self.clients, anchor, strict=True)]
-        )
+        rows = zip(self.clients, anchor, strict=True)
+        return np.stack([self.problem.prox(i, row, 1 / rho) for i, row in rows])
 
     def smooth(self, i: int) -> Callable[[Vector], tuple[float, Floats]]:
         client = int(self.clients[i])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError, whole
-from pdmm.common.team import Team
+from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Block, Clients, Floats, Problem, Total
 from pdmm.problems.constants import Which
@@ -61,13 +61,16 @@ class Lazy(Problem):
             raise ValueError(f"make_client must be callable as make_client(i), got {make_client!r}")
         if evaluate is not None and not callable(evaluate):
             raise ValueError(f"evaluate must be callable as evaluate(x), got {evaluate!r}")
-        self.make_client, self.evaluate = make_client, evaluate
+        self.make_client = make_client
+        self.evaluate = evaluate
         self.keep = whole("keep", keep, at_least=1)
         self.memory_folder = None if folder is None else os.path.abspath(folder)
         self._made: OrderedDict[int, Problem] = OrderedDict()
         self._lock = Lock()
         first = self._make(0)
-        self.dimension, self.dtype, self.parallel = first.dimension, first.dtype, first.parallel
+        self.dimension = first.dimension
+        self.dtype = first.dtype
+        self.parallel = first.parallel
         self._made[0] = first
 
     def __repr__(self) -> str:
@@ -111,8 +114,10 @@ class Lazy(Problem):
         chosen = np.arange(self.clients)[clients] if isinstance(clients, slice) else clients
         return LazyBlock(self, chosen, cursor)
 
-    def total(self, weights: npt.NDArray[np.float64], threads: Threads) -> "LazyTotal":
-        return LazyTotal(self.evaluate, threads.team)
+    def total(
+        self, weights: npt.NDArray[np.float64], threads: Threads, team: Team = ALONE
+    ) -> "LazyTotal":
+        return LazyTotal(self.evaluate, team)
 
     def _client_constants(self, which: Which, threads: Threads) -> NoReturn:
         self._unknown("smoothness L" if which == "L" else "strong convexity mu")
@@ -131,7 +136,9 @@ class LazyTotal(Total):
     everyone = False
 
     def __init__(self, evaluate: Callable[[Floats], float] | None, team: Team) -> None:
-        self.evaluate, self.known, self.team = evaluate, evaluate is not None, team
+        self.evaluate = evaluate
+        self.known = evaluate is not None
+        self.team = team
         self.calls = 0
 
     def value(self, x: Floats) -> float:
@@ -154,10 +161,10 @@ class LazyBlock(Block):
         self, problem: Lazy, clients: npt.NDArray[Any], cursor: npt.NDArray[np.int64] | None
     ) -> None:
         super().__init__(len(clients))
-        self.parts = [
-            problem.function(int(i)).at(slice(0, 1), None if cursor is None else cursor[k : k + 1])
-            for k, i in enumerate(clients)
-        ]
+        self.parts: list[Block] = []
+        for k, i in enumerate(clients):
+            own = None if cursor is None else cursor[k : k + 1]
+            self.parts.append(problem.function(int(i)).at(slice(0, 1), own))
 
     def _each(self, x: Floats) -> list[Floats]:
         rows = np.broadcast_to(x, (self.size, x.shape[-1]))
@@ -181,12 +188,14 @@ class LazyBlock(Block):
         average: bool,
     ) -> tuple[Floats, Floats]:
         pulls = [None] * self.size if pull is None else self._each(pull)
+        rows = zip(self.parts, self._each(start), pulls, strict=True)
         both = [
-            part._steps(own, step, count, own_pull, rho, average)
-            for part, own, own_pull in zip(self.parts, self._each(start), pulls, strict=True)
+            part._steps(own, step, count, own_pull, rho, average) for part, own, own_pull in rows
         ]
-        last = np.concatenate([b[0] for b in both])
-        return last, np.concatenate([b[1] for b in both]) if average else last
+        last = np.concatenate([end for end, _ in both])
+        if not average:
+            return last, last
+        return last, np.concatenate([mean for _, mean in both])
 
     def prox(
         self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None

@@ -1,7 +1,7 @@
 """The exact step for smooth functions that have no closed form, by SciPy's solvers."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +21,36 @@ class Solution(NamedTuple):
     missed: bool = False  # the tolerance
 
 
-Quadratic = Callable[[Vector], tuple[float, Vector, float]]
+class Terms(NamedTuple):
+    """A quadratic at a point."""
+
+    value: float
+    slope: Vector
+    size: float  # of the terms that cancel in the slope
+
+
+Quadratic: TypeAlias = Callable[[Vector], Terms]
+Smooth: TypeAlias = Callable[[Vector], tuple[float, Any]]  # x -> (value, gradient)
 
 
 def _towards(anchor: Vector, rho: float) -> Quadratic:
-    """rho/2 ‖x - anchor‖²: its value, its slope, and the size of the terms that cancel in that."""
+    """rho/2 ‖x - anchor‖², as a function of x."""
 
-    def quadratic(x: Vector) -> tuple[float, Vector, float]:
+    def quadratic(x: Vector) -> Terms:
         away = x - anchor
         size = rho * float(np.linalg.norm(x) + np.linalg.norm(anchor))
-        return rho / 2 * float(away @ away), rho * away, size
+        return Terms(rho / 2 * float(away @ away), rho * away, size)
 
     return quadratic
 
 
 def _general(M: Vector, right: Vector) -> Quadratic:
-    """1/2 x'M x - right·x, likewise."""
+    """1/2 x'M x - right·x, as a function of x."""
 
-    def quadratic(x: Vector) -> tuple[float, Vector, float]:
+    def quadratic(x: Vector) -> Terms:
         Mx = M @ x
         size = float(np.linalg.norm(Mx) + np.linalg.norm(right))
-        return float(x @ (0.5 * Mx - right)), Mx - right, size
+        return Terms(float(x @ (0.5 * Mx - right)), Mx - right, size)
 
     return quadratic
 
@@ -51,13 +60,18 @@ class _Best:
 
     def __init__(
         self,
-        f: Callable[[Vector], tuple[float, Any]],
+        f: Smooth,
         quadratic: Quadratic,
         least: float,
         start: Vector,
     ) -> None:
-        self.f, self.quadratic, self.least = f, quadratic, least
-        self.calls, self.error, self.scale, self.x = 0, np.inf, 1.0, start
+        self.f = f
+        self.quadratic = quadratic
+        self.least = least
+        self.calls = 0
+        self.x = start
+        self.error = np.inf  # the relative residual at x
+        self.scale = 1.0  # what that is relative to
 
     def __call__(self, x: Vector) -> tuple[float, Vector]:
         self.calls += 1
@@ -66,21 +80,23 @@ class _Best:
             return self._add(x, value, gradient)
 
     def _add(self, x: Vector, value: float, gradient: Any) -> tuple[float, Vector]:
-        more, pull, size = self.quadratic(x)
-        slope = np.asarray(gradient, dtype=np.float64) + pull
+        added = self.quadratic(x)
+        slope = np.asarray(gradient, dtype=np.float64) + added.slope
         # Rounding alone makes ‖slope‖ a few eps times this:
-        scale = max(float(np.linalg.norm(gradient)) + size, self.least)
+        scale = max(float(np.linalg.norm(gradient)) + added.size, self.least)
         error = float(np.linalg.norm(slope) / scale) if scale != 0 else 0.0
         if error < self.error:
-            self.error, self.x, self.scale = error, x.copy(), scale
-        return value + more, slope
+            self.error = error
+            self.scale = scale
+            self.x = x.copy()
+        return value + added.value, slope
 
     def slope(self, x: Vector) -> Vector:
         return self(x)[1]
 
 
 def minimise(
-    f: Callable[[Vector], tuple[float, Any]],
+    f: Smooth,
     anchor: npt.NDArray[np.floating],
     rho: float,
     start: npt.NDArray[np.floating],
@@ -108,7 +124,7 @@ def minimise(
 
 
 def minimise_with(
-    f: Callable[[Vector], tuple[float, Any]],
+    f: Smooth,
     M: Vector,
     right: Vector,
     start: npt.NDArray[np.floating],
@@ -129,7 +145,7 @@ def minimise_with(
 
 
 def _minimise(
-    f: Callable[[Vector], tuple[float, Any]],
+    f: Smooth,
     quadratic: Quadratic,
     start: npt.NDArray[np.floating],
     tolerance: float,
@@ -141,29 +157,38 @@ def _minimise(
     h(x)
     if not np.isfinite(h.error):  # nothing to go by: the engine names the client
         return Solution(np.full_like(x, np.nan), 0.0, h.calls)
-    tolerance = max(tolerance, slack / h.scale) if h.scale > 0 else tolerance
+    if h.scale > 0:
+        tolerance = max(tolerance, slack / h.scale)
     if h.error > tolerance:
-        target = tolerance * h.scale / np.sqrt(x.size)
-        minimize(
-            h,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            options={"maxcor": 20, "gtol": target, "ftol": 0.0, "maxiter": 1000, "maxls": 40},
-        )
+        _lbfgs(h, x, tolerance)
     if h.error > tolerance:
-        try:
-            with np.errstate(all="ignore"):
-                newton_krylov(
-                    h.slope,
-                    h.x,
-                    f_tol=tolerance * h.scale,
-                    tol_norm=np.linalg.norm,
-                    maxiter=30,
-                    inner_maxiter=50,
-                )
-        except ClientError:
-            raise
-        except (NoConvergence, ValueError):  # the best point so far stands, with its error
-            pass
+        _newton_krylov(h, tolerance)
     return Solution(h.x, h.error, h.calls, missed=h.error > tolerance)
+
+
+def _lbfgs(h: _Best, x: Vector, tolerance: float) -> None:
+    target = tolerance * h.scale / np.sqrt(x.size)
+    minimize(
+        h,
+        x,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxcor": 20, "gtol": target, "ftol": 0.0, "maxiter": 1000, "maxls": 40},
+    )
+
+
+def _newton_krylov(h: _Best, tolerance: float) -> None:
+    try:
+        with np.errstate(all="ignore"):
+            newton_krylov(
+                h.slope,
+                h.x,
+                f_tol=tolerance * h.scale,
+                tol_norm=np.linalg.norm,
+                maxiter=30,
+                inner_maxiter=50,
+            )
+    except ClientError:
+        raise
+    except (NoConvergence, ValueError):  # the best point so far stands, with its error
+        pass

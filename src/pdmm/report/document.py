@@ -32,8 +32,11 @@ class Section:
     figures: list[Path] = field(default_factory=list)
 
     def all_tables(self) -> list[list[list[str]]]:
-        """The tables, the claims among them."""
-        return [*self.tables, *([[CLAIMS, *map(list, self.claims)]] if self.claims else [])]
+        """The tables, the claims as the last of them."""
+        if not self.claims:
+            return self.tables
+        claims = [CLAIMS, *(list(claim) for claim in self.claims)]
+        return [*self.tables, claims]
 
 
 def markdown(title: str, sections: list[Section]) -> str:

@@ -1,4 +1,4 @@
-"""Figures of convergence: one colour a method, everywhere the same."""
+"""Figures of convergence: each method has one colour, everywhere the same."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,14 +32,21 @@ def look(name: str) -> dict[str, object]:
     """
     method = name.split(",")[0].split(" = ")[0]
     exact = method in ("PDMM", "FedSplit")
-    dotted = "FedSplit" in name and not name.endswith("proven")
-    dashes = "-" if "," not in name else (0, (1, 1.2)) if dotted else (0, (4, 2))
     return {
         "color": COLOURS.get(method, "#333333"),
-        "linestyle": dashes,
+        "linestyle": _line(name),
         "linewidth": 4.0 if exact else 1.8,  # what others lie upon stays visible below them
         "zorder": 1 if exact else 2,
     }
+
+
+def _line(name: str) -> object:
+    """Matplotlib's line style: solid for a method itself, dashed or dotted for a variant."""
+    if "," not in name:
+        return "-"
+    if "FedSplit" in name and not name.endswith("proven"):
+        return (0, (1, 1.2))
+    return (0, (4, 2))
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -1,11 +1,12 @@
 """Pictures of a network, its nodes coloured by their errors."""
 
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import numpy.typing as npt
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 
@@ -34,7 +35,7 @@ def snapshots(
     """Draw the network once for every method and time, and write it as PNG and SVG.
 
     Args:
-        strips: a row of pictures each.
+        strips: one row of pictures for each method.
         titles: what stands over the columns.
         positions: of the nodes, (n, 2).
         edges: pairs of nodes, (E, 2).
@@ -51,12 +52,12 @@ def snapshots(
         squeeze=False,
         layout="constrained",
     )
-    norm, shown = LogNorm(lowest, highest), cast(Any, None)
+    norm = LogNorm(lowest, highest)
     for row, strip in zip(axes, strips, strict=True):
         for axis, error in zip(row, strip.errors, strict=True):
             lines = LineCollection(list(positions[edges]), colors="#d9d9d9", linewidths=0.35)
             axis.add_collection(lines)
-            shown = axis.scatter(
+            axis.scatter(
                 *positions.T,
                 c=error.clip(lowest, highest),
                 norm=norm,
@@ -70,7 +71,8 @@ def snapshots(
         row[0].set_ylabel(strip.title)
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=9)
-    figure.colorbar(shown, ax=axes, shrink=0.7, label=label, extend="min")
+    colours = ScalarMappable(norm, "inferno")
+    figure.colorbar(colours, ax=axes, shrink=0.7, label=label, extend="min")
     return save(figure, stem)
 
 

@@ -44,8 +44,8 @@ def grid(
     Args:
         rows: the panels.
         row_titles: what stands left of each row.
-        across: label of the horizontal axes; a list, one a row, if these differ.
-        up: label of the vertical axes, or a list of them, one a row.
+        across: label of the horizontal axes; a list with one for each row if these differ.
+        up: label of the vertical axes; a list with one for each row if these differ.
         stem: path of the files, without suffix.
         floor: lowest value to show, where curves end in rounding noise.
         top: highest value to show, where curves of less than a decade begin above all else.
@@ -53,47 +53,60 @@ def grid(
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     columns = max(len(row) for row in rows)
+    one_across = isinstance(across, str)
+    across_labels = [across] * len(rows) if isinstance(across, str) else across
+    up_labels = [up] * len(rows) if isinstance(up, str) else up
     figure, axes = plt.subplots(
         len(rows),
         columns,
         figsize=(1.2 + panel_size[0] * columns, 0.9 + panel_size[1] * len(rows)),
-        sharex=True if isinstance(across, str) else "row",
+        sharex=True if one_across else "row",
         sharey="row",
         squeeze=False,
         layout="constrained",
     )
-    ups = [up] * len(rows) if isinstance(up, str) else up
-    for r, (row, title, label) in enumerate(zip(rows, row_titles, ups, strict=True)):
-        for axis, panel in zip(axes[r], row, strict=True):
-            for curve in panel.curves:
-                y = np.where(curve.y > 0, curve.y, np.nan)
-                axis.semilogy(
-                    curve.x, y, label=curve.name, **{**look(curve.name), "linewidth": 1.5}
-                )
-            axis.set_title(panel.title, fontsize=9)
-            axis.grid(which="major", color="#e8e8e8", linewidth=0.6)
-            axis.set_axisbelow(True)
-            axis.margins(x=0.01)
-            if panel.log_across:
-                axis.set_xscale("log")
+    for row_axes, row in zip(axes, rows, strict=True):
+        for axis, panel in zip(row_axes, row, strict=True):
+            _draw(axis, panel)
             if floor is not None:
                 axis.set_ylim(bottom=floor)
             if top is not None:
                 lowest = min(float(np.nanmin(c.y)) for panel in row for c in panel.curves)
-                axis.set_ylim(0.93 * lowest, top)
-                axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0)))
-                axis.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-                axis.yaxis.set_minor_formatter(NullFormatter())
-        axes[r][0].set_ylabel(f"{title}\n{label}" if title else label)
-        if not isinstance(across, str) or r == len(rows) - 1:
-            for axis in axes[r]:
-                axis.set_xlabel(across if isinstance(across, str) else across[r])
+                _less_than_a_decade(axis, 0.93 * lowest, top)
+    for row_axes, title, label in zip(axes, row_titles, up_labels, strict=True):
+        row_axes[0].set_ylabel(f"{title}\n{label}" if title else label)
+    # Rows that share their horizontal axis are labelled once, below the last.
+    labelled = len(rows) - 1 if one_across else 0
+    for row_axes, label in zip(axes[labelled:], across_labels[labelled:], strict=True):
+        for axis in row_axes:
+            axis.set_xlabel(label)
     _legend(figure, axes.flat)
     return save(figure, stem)
 
 
+def _draw(axis: Any, panel: Panel) -> None:
+    for curve in panel.curves:
+        y = np.where(curve.y > 0, curve.y, np.nan)
+        style = {**look(curve.name), "linewidth": 1.5}
+        axis.semilogy(curve.x, y, label=curve.name, **style)
+    axis.set_title(panel.title, fontsize=9)
+    axis.grid(which="major", color="#e8e8e8", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.margins(x=0.01)
+    if panel.log_across:
+        axis.set_xscale("log")
+
+
+def _less_than_a_decade(axis: Any, lowest: float, highest: float) -> None:
+    """Limits of a vertical axis so short that powers of ten would be too few ticks."""
+    axis.set_ylim(lowest, highest)
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
 def _legend(figure: Figure, axes: Iterable[Any]) -> None:
-    """One entry a name, below all panels: it covers no curve."""
+    """One entry for each name, below all panels, where it covers no curve."""
     entries: dict[str, Any] = {}
     for axis in axes:
         handles, names = axis.get_legend_handles_labels()

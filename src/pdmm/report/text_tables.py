@@ -8,7 +8,7 @@ from pdmm.result import Result
 
 
 def comparison(results: Mapping[str, Result], gap: float, title: str) -> Table:
-    """Rounds and megabytes to reach a gap, and the final gap, a row a method."""
+    """Rounds and megabytes to reach a gap, and the final gap, with one row per method."""
     table = Table(title=title, title_justify="left", caption_justify="left")
     table.caption = "MB of all clients, up and down, as pdmm sends them; in brackets as published."
     table.add_column("method", no_wrap=True)

@@ -1,58 +1,17 @@
 """Certificates: how far a point can be from the optimum, proven from its gradient alone."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
-from pdmm.problems.base import Floats, Problem, SumOfClients, Total
+from pdmm.engines.clients import Clients
+from pdmm.problems.base import Floats, Total
 from pdmm.regularisers import Regulariser
+from pdmm.result import Certificate
 
 Vector = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What is proven of a point x, and the residuals of the optimality conditions there.
-
-    F is mu-strongly convex, so with g a subgradient of F at x,
-    F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu.
-    """
-
-    gap: float | None
-    """F(x) - F* is at most this; None where no mu > 0 is proven."""
-    distance: float | None
-    """‖x - x*‖ is at most this; None where no mu > 0 is proven."""
-    stationarity: float
-    """‖grad f(x) + v‖, f = sum_i w_i f_i, v the nearest subgradient of the regulariser.
-
-    NaN where there is none: x outside a Box, or a client without gradients.
-    """
-    consensus: float | None
-    """Root mean square over clients of ‖x_i - x_s‖ in the last round."""
-    dual_sum: float | None
-    """‖sum_i w_i lam_{i|s} + v‖ in the last round; None for methods without duals."""
-    strong_convexity: float
-    """The mu of F that was used; 0 where none is known."""
-    kind: str
-    """Where that mu comes from, in words."""
-    round: int
-    """The round after which x was the server's."""
-    bytes_up: int
-    """What asking the clients for their gradients cost: one vector a client."""
-    rounding: float = 0.0
-    """The part of ``size`` that may be rounding, which no further round can lower."""
-
-    def __repr__(self) -> str:
-        bound = "no bound, " if self.gap is None else f"gap <= {self.gap:.3g}, "
-        return f"Certificate({bound}stationarity {self.stationarity:.3g}, mu {self.kind})"
-
-    @property
-    def size(self) -> float:
-        """What a tolerance is compared with: the gap where it is bounded, else ‖grad F‖."""
-        return self.stationarity if self.gap is None else self.gap
 
 
 class Certifier:
@@ -60,7 +19,7 @@ class Certifier:
 
     Args:
         total: F as one function, where there is one; its gradient has no cancellation.
-        blocks: F as a sum over clients.
+        clients: who are asked for their gradients where there is none.
         regulariser: h, or None.
         strong_convexity: gives (mu, kind) of f = sum_i w_i f_i as it is known by then.
         precision: the rounding unit of the clients' numbers.
@@ -70,14 +29,18 @@ class Certifier:
     def __init__(
         self,
         total: Total | None,
-        blocks: SumOfClients,
+        clients: Clients,
         regulariser: Regulariser | None,
         strong_convexity: Callable[[], tuple[float, str]],
         precision: float,
         bytes_up: int,
     ) -> None:
-        self.total, self.blocks, self.h = total, blocks, regulariser
-        self.ask, self.precision, self.bytes_up = strong_convexity, precision, bytes_up
+        self.total = total
+        self.clients = clients
+        self.h = regulariser
+        self.ask = strong_convexity
+        self.precision = precision
+        self.bytes_up = bytes_up
 
     def __call__(
         self,
@@ -118,7 +81,7 @@ class Certifier:
             g = self.total.gradient(x)  # exact, but of an x that is rounded
             added, noise = 0.0, 2 * self.precision * extremes[1] * float(np.linalg.norm(x))
         else:
-            g, terms = self.blocks.gradient_and_size(x)
+            g, terms = self.clients.gradient_and_size(x)
             added = 16 * self.precision * terms
             noise = 2 * added
         if self.h is not None:
@@ -130,31 +93,31 @@ class Certifier:
 
 
 def proven_convexity(
-    problem: Problem, weights: npt.NDArray[np.float64], total: Total | None
+    clients: Clients, weights: npt.NDArray[np.float64], total: Total | None
 ) -> tuple[float, str]:
     """The mu of sum_i w_i f_i with a proof, and where it comes from; 0 where there is none."""
     extremes = None if total is None else total.extremes()
     if extremes is not None:
         return extremes[0], "of F, exact"
-    if problem.negative_curvature() is not None:
+    if clients.negative_curvature() is not None:
         return 0.0, "unknown: an f_i is not convex"
-    if not problem.proven:
+    if not clients.proven:
         return 0.0, "unknown"
-    refuted = refuted_client(problem)
+    refuted = refuted_client(clients)
     if refuted is not None:
         return 0.0, f"unknown: the given strong_convexity of client {refuted} is too large"
-    constants = problem.strong_convexity(weights)
+    constants = clients.strong_convexity(weights)
     if constants.overall_kind == "exact":
         return constants.overall, "of F, exact"
     return constants.overall, "of F, at least sum_i w_i mu_i"
 
 
-def refuted_client(problem: Problem) -> int | None:
+def refuted_client(clients: Clients) -> int | None:
     """A client whose gradients have shown that the strong convexity given for it is wrong."""
-    met = problem.secants()
-    if met is None or not problem.proven:
+    met = clients.secants()
+    if met is None or not clients.proven:
         return None
-    given = problem.strong_convexity().clients
+    given = clients.strong_convexity().clients
     with np.errstate(invalid="ignore"):
         wrong = met[1].clients < given * (1 - 1e-6) - 1e-12
     return int(wrong.argmax()) if wrong.any() else None

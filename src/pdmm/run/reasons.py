@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy.typing as npt
 
+from pdmm.engines.clients import Clients
 from pdmm.methods.base import Method
-from pdmm.problems.base import Block, Problem
-from pdmm.run.certificate import Certificate, refuted_client
+from pdmm.problems.base import Block
+from pdmm.result import Certificate
+from pdmm.run.certificate import refuted_client
 
 
 def grows(objective: npt.NDArray[Any]) -> bool:
@@ -17,21 +19,21 @@ def grows(objective: npt.NDArray[Any]) -> bool:
     return bool(last > 10 * abs(first) and last > middle and len(objective) > 2)
 
 
-def why_diverged(r: int, size: float, client: int | None, method: Method, problem: Problem) -> str:
+def why_diverged(r: int, size: float, client: int | None, method: Method, clients: Clients) -> str:
     """What was seen when the run diverged, and what to do."""
     what = f"‖x_s‖ = {size:.3g}"
     if client is not None:
         what += f", the upload of client {client} is not finite"
-    return f"diverged in round {r}: {what}. " + advice(method, problem)
+    return f"diverged in round {r}: {what}. " + advice(method, clients)
 
 
-def advice(method: Method, problem: Problem) -> str:
+def advice(method: Method, clients: Clients) -> str:
     """What step size would be safe, if the method has one and L is known."""
     step = getattr(method, "step_size", None)
     if step is None:
         return "Are all f_i convex?"
     try:
-        smoothness = problem.smoothness()
+        smoothness = clients.smoothness()
         one_over_l = 1 / float(smoothness.clients.max())
     except (ValueError, ZeroDivisionError):  # a client that fails by now, or nothing but constants
         return f"step_size={step:g} may be too large: it should be at most 1/L"
@@ -61,17 +63,17 @@ def what_is_known(certificate: Certificate) -> str:
     return f"F(x) - F* is proven to be at most {certificate.size:.3g}"
 
 
-def warn(problem: Problem, method: Method, worst: float, quiet: bool = False) -> None:
+def warn(clients: Clients, method: Method, worst: float, quiet: bool = False) -> None:
     """Warn of exact steps that were not, and of functions that are not what they should be.
 
     Of the members of a team, who all find the same, only one is not ``quiet``.
     """
-    for doubt in _doubts(problem, method, worst):
+    for doubt in _doubts(clients, method, worst):
         if not quiet:
             warnings.warn(doubt, RuntimeWarning, stacklevel=5)  # the call of pdmm.solve
 
 
-def _doubts(problem: Problem, method: Method, worst: float) -> Iterator[str]:
+def _doubts(clients: Clients, method: Method, worst: float) -> Iterator[str]:
     if worst > Block.tolerance:
         yield (
             f"an exact step of {type(method).__name__} stopped at a relative residual of "
@@ -79,12 +81,12 @@ def _doubts(problem: Problem, method: Method, worst: float) -> Iterator[str]:
             "see history['exact_error']"
         )
         return  # gradients that are only noisy look bent too
-    bent = problem.negative_curvature()
-    refuted = refuted_client(problem) if bent is None else None
+    bent = clients.negative_curvature()
+    refuted = refuted_client(clients) if bent is None else None
     if refuted is not None:
         yield (
             f"strong_convexity of client {refuted} was given as "
-            f"{problem.strong_convexity().clients[refuted]:g}, but its gradients show less: "
+            f"{clients.strong_convexity().clients[refuted]:g}, but its gradients show less: "
             "the certificate has no bound"
         )
     if bent is not None:

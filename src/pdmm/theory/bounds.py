@@ -55,7 +55,8 @@ def theorem2_bound(
         1/K belongs to the first term only, and both are summed over i.
     """
     eta = step_below(step_size, positive("smoothness", smoothness))
-    K, count = whole("local_steps", local_steps, at_least=1), whole("rounds", rounds, at_least=1)
+    K = whole("local_steps", local_steps, at_least=1)
+    count = whole("rounds", rounds, at_least=1)
     total = not_negative("start", start) / (2 * eta * K)
     total += not_negative("first", first) / (4 * positive("rho", rho))
     return total / np.arange(1, count + 1)
@@ -112,8 +113,10 @@ def fedsplit_bound(
         Kleijn.
     """
     L, mu = curvatures(smoothness, strong_convexity)
-    far, b = not_negative("distance", distance), not_negative("inner_error", inner_error)
-    count, m = whole("rounds", rounds, at_least=1), whole("clients", clients, at_least=1)
+    far = not_negative("distance", distance)
+    b = not_negative("inner_error", inner_error)
+    count = whole("rounds", rounds, at_least=1)
+    m = whole("clients", clients, at_least=1)
     rho = best_rho(L, mu) if gamma is None else 1 / positive("gamma", gamma)
     exact = pdmm_rate(L, mu, rho)
     first = np.power(exact.delta, np.arange(1, count + 1)) * (far / math.sqrt(m))

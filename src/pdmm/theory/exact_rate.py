@@ -68,7 +68,8 @@ def pdmm_rate(
         optimization", NeurIPS 2020, Theorem 1.
     """
     L, mu = curvatures(smoothness, strong_convexity)
-    rho, a = positive("rho", rho), number("relaxation", relaxation)
+    rho = positive("rho", rho)
+    a = number("relaxation", relaxation)
     if not 0 < a <= 1:
         raise ValueError(f"relaxation must be in (0, 1], got {a!r}: 1 is PDMM, 0.5 is ADMM")
     delta = max(abs(L - rho) / (L + rho), abs(rho - mu) / (rho + mu))

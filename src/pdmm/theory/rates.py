@@ -135,7 +135,8 @@ def gpdmm_rate(
         it writes k).
     """
     L, mu = curvatures(smoothness, strong_convexity)
-    eta, rho = step_below(step_size, L), positive("rho", rho)
+    eta = step_below(step_size, L)
+    rho = positive("rho", rho)
     theorem = _theorem1(L, mu, eta, rho)
     if theorem.decrease < NOTHING:
         best = best_gpdmm(L, mu, eta)
@@ -206,8 +207,12 @@ def _lowest(loss: Any) -> float:
 
 def _theorem1(L: float, mu: float, eta: float, rho: float) -> Theorem1:
     """Theorem 1 at its best theta and phi, for constants that were checked."""
-    p, q, k = 1 / (eta * L), rho / L, mu / L  # in units of L: no overflow on the way
-    B, t = p + q + 2 * k / q, 2 * math.sqrt(q * k)
+    # in units of L, so that nothing overflows on the way
+    p = 1 / (eta * L)
+    q = rho / L
+    k = mu / L
+    B = p + q + 2 * k / q
+    t = 2 * math.sqrt(q * k)
     first = 2 * k / (B + math.sqrt(B - t) * math.sqrt(B + t))
     decrease = min(first, q / p * (1 - L * eta) / 2)
     if not 0 < decrease < math.inf:

@@ -144,7 +144,9 @@ def trace_fedsplit(
         known(problem, "smoothness", smoothness),
         known(problem, "strong_convexity", strong_convexity),
     )
-    gamma, distance, errors = 1 / method.penalty, np.empty(rounds), np.empty(rounds)
+    gamma = 1 / method.penalty
+    distance = np.empty(rounds)
+    errors = np.empty(rounds)
     with watch(problem, method, rounds, x0, x_star) as run:
         start = math.sqrt(square(run.x0 - run.x_star - gamma * run.lam_star))
         for r, (_, anchor, x, _, x_s) in enumerate(run):

@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common import trees
 from pdmm.common.checks import number, vector
-from pdmm.common.threads import Threads
-from pdmm.engines.local import Local
+from pdmm.engines.exchange import Question
+from pdmm.engines.in_process import InProcess
 from pdmm.methods.family import Family
 from pdmm.problems.base import Block, Floats, Problem
 
@@ -22,7 +23,7 @@ NOT_OPTIMAL = 1e-6  # a relative slope at x_star above which it is not what it s
 class Round(NamedTuple):
     """One round of the PDMM family: what the clients had before, and what came of it."""
 
-    before: Any  # the clients' memory, with one row a client
+    before: Any  # the clients' memory, with one row per client
     anchor: Vector  # a_i = 2 x_s - z_i
     x: Vector  # what stands for x_i: z_i' = 2 x_i - a_i
     z: Vector  # z_i', after the round
@@ -39,33 +40,35 @@ class Watched:
         rounds: int,
         x0: Any,
         x_star: Any,
-        threads: Threads,
+        clients: InProcess,
     ) -> None:
-        self.problem, self.method, self.rounds = problem, method, rounds
+        self.problem = problem
+        self.method = method
+        self.rounds = rounds
         d = problem.dimension
         start = (np.zeros(d) if x0 is None else vector("x0", x0, d)).astype(problem.dtype)
         self.x0 = start.astype(np.float64)
         problem.check(self.x0, method.exact)
-        self.engine = Local(problem, method, start, np.ones(problem.clients), rounds, threads)
-        self.x_star = self._optimum(x_star, threads)
+        self.clients = clients
+        clients.prepare(method, self.x0, np.ones(problem.clients), rounds)
+        self.x_star = self._optimum(x_star)
         self.lam_star = self.each(lambda f, _: f.gradient(self.x_star.astype(problem.dtype)))
         self._check_optimal()
 
     def each(self, part: Callable[[Block, slice], Floats]) -> Vector:
-        """Something of every block of clients, joined, a row a client."""
-        parts = (part(self.engine.source.at(block), block) for block in self.engine.blocks)
+        """Something of every block of clients, joined, with one row per client."""
+        parts = (part(self.clients.source.at(block), block) for block in self.clients.blocks)
         return np.concatenate([np.asarray(rows, dtype=np.float64) for rows in parts])
 
     def __iter__(self) -> Iterator[Round]:
-        method, engine = self.method, self.engine
+        method = self.method
         server = method.server_start(self.x0, _identity)
         for r in range(1, self.rounds + 1):
-            kind = type(engine.memory)
-            before = kind(*(field.astype(np.float64) for field in engine.memory))
+            before = self._memories()
             message = method.broadcast(server)
-            outcome = engine.round(message)
+            outcome = self.clients.round(Question(r, method, message))
             anchor = 2 * message.x - before.z
-            z = engine.memory.z.astype(np.float64)
+            z = self._memories().z
             server = method.server(server, outcome.mean, outcome.share, _identity)
             if outcome.bad_client is not None or not np.isfinite(server.x).all():
                 raise ValueError(
@@ -74,10 +77,15 @@ class Watched:
                 )
             yield Round(before, anchor, (z + anchor) / 2, z, server.x)
 
-    def _optimum(self, x_star: Any, threads: Threads) -> Vector:
+    def _memories(self) -> Any:
+        """A copy of what every client remembers, in float64."""
+        rows = self.clients.memories.read(slice(None))
+        return trees.each(lambda field: field.astype(np.float64), rows)
+
+    def _optimum(self, x_star: Any) -> Vector:
         if x_star is not None:
             return vector("x_star", x_star, self.problem.dimension)
-        total = self.problem.total(np.ones(self.problem.clients), threads)
+        total = self.clients.total(minimum=True)
         found = None if total is None else total.minimiser(0.0)
         if found is None:
             raise ValueError(
@@ -111,8 +119,9 @@ def watch(problem: Any, method: Family, rounds: int, x0: Any, x_star: Any) -> It
             f"problem has batch_size={batch}: nothing is proven for mini-batches; "
             "use batch_size=None"
         )
-    with Threads(None if problem.parallel else 1) as threads:
-        yield Watched(problem, method, rounds, x0, x_star, threads)
+    clients = InProcess(problem)
+    with clients.working(None if problem.parallel else 1):
+        yield Watched(problem, method, rounds, x0, x_star, clients)
 
 
 def known(problem: Any, name: Literal["smoothness", "strong_convexity"], given: Any) -> float:

@@ -140,11 +140,14 @@ def trace_theorem2(
     """
     rounds = _gpdmm(method, rounds)
     L = known(problem, "smoothness", smoothness)
-    eta, rho, K = step_below(method.eta, L), method.penalty, method.steps
-    gap, dual = np.empty(rounds), np.empty(rounds)
+    eta = step_below(method.eta, L)
+    rho = method.penalty
+    gap = np.empty(rounds)
+    dual = np.empty(rounds)
     start = first = 0.0
     with watch(problem, method, rounds, x0, x_star) as run:
-        x_sum, lam_sum = np.zeros_like(run.lam_star), np.zeros_like(run.lam_star)
+        x_sum = np.zeros_like(run.lam_star)
+        lam_sum = np.zeros_like(run.lam_star)
         for r, (before, anchor, x_bar, _, _) in enumerate(run):
             lam = rho * (anchor - x_bar)  # Alg. 1, line 9
             if r == 0:
@@ -154,7 +157,8 @@ def trace_theorem2(
             lam_sum += lam
             gap[r] = _lagrangian_gap(run, x_sum / (r + 1))
             dual[r] = eta * (1 - L * eta) / 4 * square(lam_sum / (r + 1) - run.lam_star)
-    return Theorem2Trace(gap, dual, theorem2_bound(L, start, first, eta, K, rho, rounds))
+    right = theorem2_bound(L, start, first, eta, method.steps, rho, rounds)
+    return Theorem2Trace(gap, dual, right)
 
 
 def _gpdmm(method: Any, rounds: Any) -> int:
@@ -173,7 +177,8 @@ def _gpdmm(method: Any, rounds: Any) -> int:
 
 def _lagrangian_gap(run: Watched, x: Vector) -> float:
     """sum_i f_i(x_i) - f_i(x*) - lam_i*·(x_i - x*), without cancellation where it is known."""
-    x_star, rows = run.x_star, x.astype(run.problem.dtype)
+    x_star = run.x_star
+    rows = x.astype(run.problem.dtype)
 
     def part(f: Block, block: slice) -> Vector:
         if run.problem.accurate:

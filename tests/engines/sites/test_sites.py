@@ -15,8 +15,8 @@ import pdmm
 from builders import cases
 from builders.ranks import close
 from builders.sites import SHARES, SILENT, Absence, FakeSites
-from pdmm.engines.sites.federated import Federated
 from pdmm.engines.sites.roster import SiteError, SiteLostError
+from pdmm.engines.sites.sites import Sites
 
 SAME = [
     *("pdmm", "fedsplit", "inexact", "gpdmm", "agpdmm", "scaffold", "fedavg", "descent"),
@@ -29,11 +29,11 @@ METHOD = pdmm.AGPDMM(step_size=2e-3, local_steps=4)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for long between two questions."""
     monkeypatch.setattr("pdmm.engines.sites.roster.PAUSE", 0.005)
-    monkeypatch.setattr("pdmm.engines.sites.remote.PAUSE", 0.005)
+    monkeypatch.setattr("pdmm.engines.sites.asking.PAUSE", 0.005)
 
 
-def federated(sites: FakeSites, patience: float = 20.0, absent: Any = "wait") -> Federated:
-    return Federated(sites, timeout=1.0, patience=patience, absent=absent)
+def federated(sites: FakeSites, patience: float = 20.0, absent: Any = "wait") -> Sites:
+    return Sites(sites, timeout=1.0, patience=patience, absent=absent)
 
 
 def test_sites_see_each_other_in_no_order() -> None:

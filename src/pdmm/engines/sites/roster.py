@@ -25,8 +25,8 @@ class SiteLostError(RuntimeError):
     """A site was silent for too long; the run can go on from its checkpoint."""
 
 
-class Sites(Protocol):
-    """What connects to the sites."""
+class Connection(Protocol):
+    """What carries questions to the sites, and their answers back."""
 
     names: list[str]
 
@@ -43,14 +43,16 @@ class Roster:
     """Who is there, who is not, and since when.
 
     Args:
-        sites: what connects to them.
+        connection: to the sites.
         timeout: seconds to wait for an answer before a site counts as absent.
         patience: seconds that a site may be absent before the run stops.
     """
 
-    def __init__(self, sites: Sites, timeout: float, patience: float) -> None:
-        self.sites, self.timeout, self.patience = sites, timeout, patience
-        self.names = sorted(sites.names)
+    def __init__(self, connection: Connection, timeout: float, patience: float) -> None:
+        self.connection = connection
+        self.timeout = timeout
+        self.patience = patience
+        self.names = sorted(connection.names)
         self.absent: dict[str, float] = {}  # since when
         self.why: dict[str, str] = {}
         self._back: set[str] = set()
@@ -58,7 +60,7 @@ class Roster:
 
     def ask(self, verb: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
         """Ask some sites; those that do not answer in time are absent from then on."""
-        answers, failures = self.sites.ask(verb, payloads, self.timeout)
+        answers, failures = self.connection.ask(verb, payloads, self.timeout)
         for name, why in failures.items():
             if why.startswith("raised") and SUPERSEDED not in why:
                 own = why.startswith(f"raised {ClientError.__name__}")
@@ -136,7 +138,7 @@ class Roster:
         begun = time.monotonic()
         while name in self.absent and time.monotonic() - begun < self.patience + self.timeout:
             try:
-                answers, _ = self.sites.ask("hello", {name: {}}, self.timeout)
+                answers, _ = self.connection.ask("hello", {name: {}}, self.timeout)
             except Exception:  # the run is being ended: nobody waits for the answer
                 return
             if answers:

@@ -6,35 +6,21 @@ more than to be asked again.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common import trees
 from pdmm.common.packing import unpack
 from pdmm.common.threads import Threads
-from pdmm.engines.outcome import blank_round
+from pdmm.engines.client_round import Done, Shapes, client_round
 from pdmm.engines.sites.roster import SiteError
 from pdmm.methods.base import Method
-from pdmm.problems.base import Problem, Source, SumOfClients, Tally
+from pdmm.problems.base import Problem, Source, SumOfBlocks, Tally
+from pdmm.problems.lazy import Lazy
 
 Payload = dict[str, Any]
-
-
-class Kinds(NamedTuple):
-    """The NamedTuples of a method: what its messages, memories, uploads and drafts are."""
-
-    message: type[Any]
-    memory: type[Any]
-    upload: Any
-    """One of a client that answers 0 to everything, with one row."""
-    draft: Any
-    """The same."""
-
-    @classmethod
-    def of(cls, method: Method, dimension: int, dtype: np.dtype[Any]) -> "Kinds":
-        message, memory, upload, draft = blank_round(method, np.zeros(dimension), dtype)
-        return cls(type(message), type(memory), upload, draft)
 
 
 class Site:
@@ -62,7 +48,7 @@ class Site:
                     "the site's function must return a pdmm problem, such as LeastSquares, got a "
                     f"{type(made).__name__}"
                 )
-            if not made.knows_all:
+            if isinstance(made, Lazy):
                 raise SiteError(
                     "the site's problem must know all of its clients, which a "
                     f"{type(made).__name__} does not"
@@ -102,7 +88,7 @@ class Site:
         return {}
 
     def _constants(self, payload: Payload) -> Payload:
-        values, kind, _ = self.problem._constants_of_clients(payload["which"], self.threads)
+        values, kind, _ = self.problem.constants_of_clients(payload["which"], self.threads)
         return {"values": values, "kind": kind}
 
     # --- a round ------------------------------------------------------------------------------
@@ -119,14 +105,14 @@ class Site:
                 raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
             problem = self.problem
             source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
-            self.kinds = Kinds.of(method, problem.dimension, problem.dtype)
+            self.shapes = Shapes.of(method, np.zeros(problem.dimension), problem.dtype)
             self.plan = plan, method, source
         return self.plan[1], self.plan[2]
 
     def _round(self, payload: Payload) -> Payload:
         method, source = self._prepared(payload)
         if payload["memory"] is not None:
-            self.memory = payload["have"], self.kinds.memory(*payload["memory"])
+            self.memory = payload["have"], trees.build(self.shapes.memory, payload["memory"])
         elif payload["have"] == self.draft[0] and self.draft[1] is not None:
             self.memory = self.draft
         if payload["have"] != self.memory[0]:
@@ -138,49 +124,48 @@ class Site:
         return {**self.last[1], "next": payload["next"]}
 
     def _work(self, method: Method, source: Source, payload: Payload) -> Payload:
-        message, cursor = self.kinds.message(*payload["message"]), payload["cursor"]
+        message = trees.build(self.shapes.message, payload["message"])
+        cursor = payload["cursor"]
         held = self.memory[1]
 
-        def work(block: slice) -> tuple[Any, Any, Any, Tally]:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                f = source.at(block, cursor[block])
-                mine = method.receive(message, type(held)(*(field[block] for field in held)))
-                upload, draft = method.client(message, mine, f, method.steps)
-                return upload, draft, method.accept(mine, draft, upload), f.tally
+        def work(block: slice) -> Done:
+            f = source.at(block, cursor[block])
+            return client_round(method, f, message, trees.rows(held, block), method.steps)
 
         done = list(self.threads.map(work, self.problem.blocks()))
-        uploads, drafts, after, tallies = zip(*done, strict=True)
         tally = Tally()
-        for part in tallies:
-            tally.add(part)
-        self._after, shown = type(held)(*joined(after)), self.problem.shown
+        for part in done:
+            tally.add(part.tally)
+        self._after = trees.joined([part.after for part in done])
+        value = None
+        if payload["evaluate"]:
+            value = self._sum(payload["weights"]).value(message.x)
+        shown = self.problem.shown
         return {
-            "upload": joined(uploads),
-            "draft": joined(drafts),
+            "upload": list(trees.joined([part.upload for part in done])),
+            "draft": _joined_drafts([part.draft for part in done]),
             "tally": vars(tally),
-            "value": self._sum(payload["weights"]).value(message.x)
-            if payload["evaluate"]
-            else None,
+            "value": value,
             "shown": None if shown is None else shown.arrays,
         }
 
     # --- values and gradients: weighted sums over its clients, no more -------------------------
 
-    def _sum(self, weights: npt.NDArray[np.float64]) -> SumOfClients:
+    def _sum(self, weights: npt.NDArray[np.float64]) -> SumOfBlocks:
         problem = self.problem
         source = self.plan[2] if self.plan else problem.prepare(1, 1, False, self.threads)
-        return problem.summed(source, weights, self.threads)
+        return SumOfBlocks(problem, problem.evaluator(source), weights, self.threads)
 
     def _value(self, payload: Payload) -> Payload:
         return {"value": self._sum(payload["weights"]).value(payload["x"])}
 
     def _gradient(self, payload: Payload) -> Payload:
-        gradient, size = self._sum(payload["weights"]).gradient_and_size(payload["x"])
-        return {"gradient": gradient, "size": size}
+        both = self._sum(payload["weights"]).gradient_and_size(payload["x"])
+        return {"gradient": both[:-1], "size": float(both[-1])}
 
 
-def joined(parts: Any) -> list[Any]:
-    """Arrays with a row a client, one below the other; numbers are the same in all parts."""
+def _joined_drafts(parts: Any) -> list[Any]:
+    """Arrays with one row per client, one below the other; numbers are the same in all parts."""
     return [
         np.concatenate(field) if isinstance(field[0], np.ndarray) else field[0]
         for field in zip(*parts, strict=True)

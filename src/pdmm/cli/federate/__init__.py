@@ -1,0 +1,16 @@
+"""The commands ``pdmm federate ...``: parse, call, show."""
+
+import typer
+
+from pdmm.cli.federate import demo_command, kit_commands, run_commands
+
+app = typer.Typer(
+    help="Runs between organisations whose data may not move, over NVIDIA FLARE.",
+    no_args_is_help=True,
+)
+app.command()(demo_command.demo)
+app.command()(kit_commands.site)
+app.command()(kit_commands.server)
+app.command()(run_commands.submit)
+app.command()(run_commands.resume)
+app.command()(run_commands.status)

@@ -1,0 +1,69 @@
+"""What the options of the commands for federations mean."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import pdmm
+
+Kit = Annotated[Path, typer.Option(help="A start-up kit, as `nvflare provision` makes it.")]
+Out = Annotated[Path, typer.Option(help="A file for the model, safetensors.")]
+Number = Annotated[str | None, typer.Option(help="A number; auto, if left out.")]
+Restarts = Annotated[int, typer.Option(min=0, help="How often to take the run up again.")]
+Wait = Annotated[
+    float, typer.Option(help="Seconds to wait for the server, and for all sites to begin.")
+]
+
+
+def number(name: str, text: str | None) -> Any:
+    """A number, "auto", or None where nothing was said.
+
+    >>> number("rho", "0.5"), number("rho", "auto"), number("rho", None)
+    (0.5, 'auto', None)
+    """
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--{name} must be a number or auto, got {text!r}") from None
+
+
+def weights(text: str | None) -> dict[str, float] | None:
+    """The weights of sites.
+
+    >>> weights("north=3, south=1")
+    {'north': 3.0, 'south': 1.0}
+    """
+    if text is None:
+        return None
+    found = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"--weights must be site=number,site=number, got {text!r}")
+        found[name.strip()] = float(number("weights", value))
+    return found
+
+
+def names(text: str | None) -> list[str] | None:
+    """The names of sites.
+
+    >>> names("north, south")
+    ['north', 'south']
+    """
+    if text is None:
+        return None
+    return [name.strip() for name in text.split(",")]
+
+
+def regulariser(l1: float | None, l2: float | None) -> pdmm.Regulariser | None:
+    """The regulariser that was asked for, if any was."""
+    if l1 is not None and l2 is not None:
+        raise ValueError("give --l1 or --l2, not both")
+    if l1 is not None:
+        return pdmm.L1(l1)
+    if l2 is not None:
+        return pdmm.SquaredL2(l2)
+    return None

@@ -1,0 +1,164 @@
+"""``pdmm federate submit``, ``resume`` and ``status``: runs on a federation that exists."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pdmm.cli.federate import options
+from pdmm.cli.federate.options import Kit, Number, Out, Restarts, Wait
+from pdmm.cli.federate.showing import explained, progress, speaker, summary
+
+
+def submit(
+    kit: Kit,
+    out: Out,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto, agpdmm, gpdmm, pdmm, fedsplit, inexact-fedsplit, scaffold, fedavg or "
+            "gradient-descent."
+        ),
+    ] = "agpdmm",
+    rounds: Annotated[int, typer.Option(min=1, help="At most so many.")] = 400,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Stop when the proven bound is this part of the first; else go on."),
+    ] = None,
+    step_size: Number = None,
+    local_steps: Annotated[int | None, typer.Option(min=1, help="Chosen, if left out.")] = None,
+    rho: Number = None,
+    gamma: Number = None,
+    relaxation: Annotated[float | None, typer.Option(help="1 is PDMM, 0.5 is ADMM.")] = None,
+    acceleration: Annotated[str | None, typer.Option(help="anderson; needs --absent wait.")] = None,
+    weights: Annotated[str | None, typer.Option(help="site=3,other=1; ones if left out.")] = None,
+    l1: Annotated[float | None, typer.Option(help="Adds this times the sum of |x_k|.")] = None,
+    l2: Annotated[float | None, typer.Option(help="Adds this / 2 times ‖x‖².")] = None,
+    sites: Annotated[
+        str | None, typer.Option(help="site,other; those that are connected, if left out.")
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="After so many seconds a site counts as absent.")
+    ] = 60.0,
+    patience: Annotated[
+        float, typer.Option(help="After so many seconds of absence the job stops, to be resumed.")
+    ] = 600.0,
+    absent: Annotated[
+        str, typer.Option(help="A site that is absent: skip it in a round, or wait for it.")
+    ] = "skip",
+    every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
+    restarts: Restarts = 5,
+    wait: Wait = 600.0,
+    run: Annotated[str | None, typer.Option(help="The run's name; made up if left out.")] = None,
+) -> None:
+    """Run a method on a federation that exists, and fetch the model."""
+    console = Console()
+    with explained(console):
+        from pdmm.flare import runs
+
+        regulariser = options.regulariser(l1, l2)
+        chosen = runs.named_method(
+            method,
+            step_size=options.number("step-size", step_size),
+            local_steps=local_steps,
+            rho=options.number("rho", rho),
+            gamma=options.number("gamma", gamma),
+            relaxation=relaxation,
+            acceleration=acceleration,
+        )
+        asked = runs.settings(
+            chosen,
+            rounds=rounds,
+            tolerance=tolerance,
+            weights=options.weights(weights),
+            regulariser=regulariser,
+            timeout=timeout,
+            patience=patience,
+            absent=absent,
+            every=every,
+            run=run,
+        )
+        _complete(console, kit, asked, out, options.names(sites), restarts, wait)
+
+
+def _complete(
+    console: Console,
+    kit: Path,
+    asked: dict[str, Any],
+    out: Path,
+    sites: list[str] | None,
+    restarts: int,
+    wait: float,
+) -> None:
+    from pdmm.flare import runs
+
+    say = speaker(console)
+    say(f"Run {asked['run']}")
+    try:
+        with progress(console) as show:
+            model = runs.complete(
+                kit, asked, out, sites=sites, restarts=restarts, wait=wait, show=show, say=say
+            )
+    except KeyboardInterrupt:
+        say(
+            f"If it has been submitted, the run goes on without you. To see it: pdmm federate "
+            f"status --kit {kit}; to fetch its model, or go on with it: pdmm federate resume "
+            f"--kit {kit} --out {out} {asked['run']}"
+        )
+        raise
+    for line in summary(model.result):
+        say(line)
+    say(f"Model: {out}\nHistory: {runs.history_path(out)}")
+
+
+def resume(
+    name: Annotated[str, typer.Argument(help="The run's name.")],
+    kit: Kit,
+    out: Out,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Another number of rounds, in all.")
+    ] = None,
+    sites: Annotated[
+        str | None, typer.Option(help="site,other; those of the run, if left out.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="As in submit; as before, if left out.")
+    ] = None,
+    patience: Annotated[
+        float | None, typer.Option(help="As in submit; as before, if left out.")
+    ] = None,
+    restarts: Restarts = 5,
+    wait: Wait = 600.0,
+) -> None:
+    """Go on with a run from its checkpoint at the server, and fetch the model.
+
+    A run that still goes on is followed; one that had come to its end gives its model again.
+    """
+    console = Console()
+    with explained(console):
+        from pdmm.flare import runs
+
+        asked = runs.resumption(name, rounds=rounds, timeout=timeout, patience=patience)
+        _complete(console, kit, asked, out, options.names(sites), restarts, wait)
+
+
+def status(kit: Kit) -> None:
+    """Show which sites are connected, and how the runs stand."""
+    console = Console()
+    with explained(console):
+        from pdmm.flare.runs import overview
+
+        found = overview(kit)
+        console.print(f"Sites connected: {', '.join(found.sites) or 'none'}", markup=False)
+        if not found.runs:
+            console.print("No runs yet.")
+            return
+        table = Table(title="Runs", title_justify="left")
+        for heading in ("run", "began", "state"):
+            table.add_column(heading, no_wrap=True)
+        table.add_column("how far, or why not")
+        for row in found.runs:
+            table.add_row(*row)
+        console.print(table)

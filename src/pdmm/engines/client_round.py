@@ -1,0 +1,143 @@
+"""A client's part of a round, written once: for clients here, on ranks and at sites.
+
+receive -> client -> (the link) -> accept, and then the weighted sum of what arrived.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common import trees
+from pdmm.links.quantise import rounded
+from pdmm.methods.base import Method
+from pdmm.problems.base import Block, Floats, Tally
+
+
+class Done(NamedTuple):
+    """What some clients did in a round; nothing of it is committed yet."""
+
+    upload: Any
+    """As it arrives: rounded, where the link rounds."""
+    draft: Any
+    before: Any
+    """What the clients remember once the message has arrived."""
+    after: Any
+    """What they will remember once they know that their upload has arrived."""
+    tally: Tally
+
+
+class Part(NamedTuple):
+    """What some clients did, added up in float64."""
+
+    sums: Any
+    weight: float
+    arrived: int
+    tally: Tally
+    bad: int | None
+    """A client whose upload is not finite."""
+    apart: float | None
+    """The weighted sum of ‖x_i - x_s‖²."""
+
+
+def client_round(
+    method: Method, f: Block, message: Any, memory: Any, steps: int, bits: int | None = None
+) -> Done:
+    """Let some clients take part in a round.
+
+    Args:
+        method: what they run.
+        f: their functions.
+        message: the server's.
+        memory: theirs, one row per client.
+        steps: how many local steps each of them takes.
+        bits: of a number in an upload; None for full precision. Memories are then in float64:
+            rounded changes are added up at both ends, and the sums must stay equal.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen by `add_up`
+        before = method.receive(message, memory)
+        used = before
+        if bits is not None:
+            used = trees.cast(before, message.x.dtype)
+        upload, draft = method.client(message, used, f, steps)
+        if bits is not None:
+            upload = trees.each(lambda rows: rounded(rows, bits), upload)
+        after = method.accept(before, draft, upload)
+    return Done(upload, draft, before, after, f.tally)
+
+
+def committed(method: Method, message: Any, memory: Any, draft: Any, upload: Any) -> Any:
+    """Work out, away from the clients, what they remember once their upload has arrived."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return method.accept(method.receive(message, memory), draft, upload)
+
+
+def add_up(
+    method: Method, upload: Any, weights: npt.NDArray[np.float64], tally: Tally, first: Any = 0
+) -> Part:
+    """Add up the uploads that arrived.
+
+    Args:
+        method: whose uploads they are.
+        upload: one row per client.
+        weights: of these clients.
+        tally: what was asked of them.
+        first: the number of the first client, or the numbers of all.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = trees.weighted_sum(weights, upload)
+        apart = _apart(method, upload, weights)
+        bad = None
+        if not all(np.isfinite(field).all() for field in sums):
+            bad = _bad_client(upload, first)
+    return Part(sums, float(weights.sum()), len(weights), tally, bad, apart)
+
+
+def _apart(method: Method, upload: Any, weights: npt.NDArray[np.float64]) -> float | None:
+    each = method.disagreement(upload)
+    return None if each is None else float(weights @ each)
+
+
+def _bad_client(upload: Any, first: Any) -> int | None:
+    """The first client with a number that is not finite; the sum alone may have overflowed."""
+    found = np.flatnonzero(~trees.finite_rows(upload))
+    if not len(found):
+        return None
+    return int(found[0] + first if np.ndim(first) == 0 else first[found[0]])
+
+
+class _Blank:
+    """The oracle of a client that answers 0 to everything, to learn what an upload looks like."""
+
+    def __init__(self, zeros: Floats) -> None:
+        self.zeros = zeros
+        self.tally = Tally()
+
+    def gradient(self, x: Floats) -> Floats:
+        return self.zeros.copy()
+
+    def steps(self, start: Floats, **_: Any) -> tuple[Floats, Floats]:
+        return self.zeros.copy(), self.zeros.copy()
+
+    def prox(self, *_: Any, **__: Any) -> Floats:
+        return self.zeros.copy()
+
+
+class Shapes(NamedTuple):
+    """What a method's messages look like: one of each, with one row where there are rows."""
+
+    message: Any
+    memory: Any
+    upload: Any
+    draft: Any
+
+    @classmethod
+    def of(cls, method: Method, x0: Floats, dtype: np.dtype[Any]) -> "Shapes":
+        """From a round of a client that answers 0 to everything."""
+        message = trees.cast(method.broadcast(method.server_start(1.0 * x0, lambda v, t: v)), dtype)
+        row = x0.astype(dtype)[None]
+        with np.errstate(all="ignore"):
+            memory = method.receive(message, method.client_start(row))
+            oracle: Any = _Blank(0 * row)
+            upload, draft = method.client(message, memory, oracle, max(method.steps, 1))
+        return cls(message, memory, upload, draft)

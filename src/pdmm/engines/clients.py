@@ -1,0 +1,151 @@
+"""Where the clients of a run are: one protocol for this process, for ranks and for sites."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common.team import ALONE, Team
+from pdmm.engines.client_tables import Tables
+from pdmm.engines.exchange import Outcome, Question
+from pdmm.methods.base import Method
+from pdmm.problems.base import Floats, Total
+from pdmm.problems.constants import Constants
+
+Vector = npt.NDArray[np.float64]
+
+
+class Clients(ABC):
+    """All clients of a run, wherever they are.
+
+    A run asks for what it needs to know of them, prepares them, and then asks them round after
+    round. It never sees their functions, their memories or the links to them.
+    """
+
+    clients: int
+    dimension: int
+    dtype: np.dtype[Any]
+    parallel: bool = True
+    """Whether they may be worked on in several threads at once."""
+    proven: bool = False
+    """Whether the constants that they state are more than estimates."""
+    accurate: bool = True
+    """Whether they know their divergence, for gaps without cancellation."""
+    steady: bool = True
+    """Whether every client takes part in every round, does the same work and is heard exactly."""
+    eigenbasis_size: int = 0
+    """How many vectors an eigenbasis that exact steps need would have, per client."""
+    team: Team = ALONE
+    """The processes that share the run."""
+    remarks: tuple[str, ...] = ()
+    """What happened that the user should know, one sentence each."""
+    may_be_silent: bool = False
+    """Whether a client may be away while the run goes on."""
+
+    @property
+    def count(self) -> int:
+        """How many clients there are."""
+        return self.clients
+
+    @property
+    def own(self) -> slice:
+        """Which of all clients this process keeps in checkpoints."""
+        return slice(0, self.clients)
+
+    @contextmanager
+    def working(self, threads: int | None) -> Iterator[None]:
+        """Hold what a run needs while it runs."""
+        yield
+
+    # --- what is known of their functions ---------------------------------------------------
+
+    @abstractmethod
+    def check(self, x0: Floats, exact: bool) -> None:
+        """Try out what can only be checked by calling it."""
+
+    @abstractmethod
+    def smoothness(self, weights: Any = None) -> Constants:
+        """The L of every f_i and of F."""
+
+    @abstractmethod
+    def strong_convexity(self, weights: Any = None) -> Constants:
+        """The mu of every f_i and of F."""
+
+    @abstractmethod
+    def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
+        """What the gradients of the last run have shown of L and mu, if they were watched."""
+
+    @abstractmethod
+    def negative_curvature(self) -> tuple[int, float] | None:
+        """A client that the last run showed not to be convex, and how far it bends down."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What they must have in common with those that a run began with."""
+
+    @abstractmethod
+    def probe(self, point: Floats) -> float:
+        """F at a point, or what stands for it: by this, other functions are recognised."""
+
+    # --- a run ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def prepare(self, method: Method, x0: Vector, weights: Vector, rounds: int) -> None:
+        """Get all clients ready for a run: their memories are those of the start."""
+
+    def total(self, minimum: bool) -> Total | None:
+        """F in a form of its own, known without asking any client; None if there is none.
+
+        Args:
+            minimum: whether its minimum is wanted too, which may be a good deal of work.
+        """
+        return None
+
+    @abstractmethod
+    def round(self, question: Question) -> Outcome:
+        """Let the clients take part in a round."""
+
+    def after(self, r: int, outcome: Outcome, norm: float) -> None:
+        """The server's step of round r is done, and x_s has this norm."""
+
+    def telemetry(self) -> dict[str, float]:
+        """Numbers that belong in the history."""
+        return {}
+
+    # --- F, outside of rounds ---------------------------------------------------------------
+
+    @abstractmethod
+    def value(self, x: Floats) -> float:
+        """F(x) = sum_i w_i f_i(x)."""
+
+    @abstractmethod
+    def gradient(self, x: Floats) -> Vector:
+        """The gradient of F at x."""
+
+    @abstractmethod
+    def gradient_and_size(self, x: Floats) -> tuple[Vector, float]:
+        """The gradient of F for a certificate, and the sum of the norms of its terms."""
+
+    def divergence(self, x: Floats, y: Floats) -> float:
+        """F(x) - F(y) - grad F(y)·(x - y), without cancellation, where it is ``accurate``."""
+        raise NotImplementedError
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that changes in a run, but for what belongs to single clients."""
+        return {}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+
+    @abstractmethod
+    def tables(self) -> Tables:
+        """What belongs to single clients, of those that this process keeps."""
+
+    @abstractmethod
+    def load_tables(self, tables: Tables) -> None:
+        """Take that over."""

@@ -1,0 +1,117 @@
+"""The questions of one round: who is asked, who is asked again, and whose answer counts."""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pdmm.common.packing import pack
+from pdmm.engines.exchange import Question
+from pdmm.engines.sites.answers import check_answer
+from pdmm.engines.sites.roster import PAUSE, Payload, SiteError
+from pdmm.engines.traffic import Envelope, Sent, count
+
+if TYPE_CHECKING:
+    from pdmm.engines.sites.sites import Sites
+
+
+class Asked(NamedTuple):
+    """What came of a round's questions."""
+
+    answers: dict[str, Payload]
+    """Those that count, by site."""
+    sent: Sent
+
+
+def ask_round(sites: "Sites", question: Question, message: Any) -> Asked:
+    """Ask the sites that are there, or all of them, until each answer that is to come has come."""
+    round_ = _Round(sites, question, message)
+    asking = list(sites.places) if sites.steady else sites.roster.present
+    while True:
+        found = round_.ask(asking)
+        asking = round_.take(found)
+        if sites.steady:
+            asking = [name for name in sites.places if name not in round_.answers]
+        elif not round_.answers and not asking:
+            asking = sites.roster.wait()
+        if not found:
+            time.sleep(PAUSE)
+        if not asking:
+            return Asked(round_.answers, round_.counted())
+
+
+class _Round:
+    """A round's questions and answers so far."""
+
+    def __init__(self, sites: "Sites", question: Question, message: Any) -> None:
+        self.sites = sites
+        self.question = question
+        self.message = message
+        self.plan = pack(question.method, {}, "method")
+        self.next_names: dict[str, str] = {}
+        self.answers: dict[str, Payload] = {}
+        self.sent = Sent()
+
+    def ask(self, names: list[str]) -> dict[str, Payload]:
+        """Ask some sites, and count what is sent to them."""
+        payloads = {}
+        for name in names:
+            self.next_names[name] = self.sites.copies.new_name()
+            payloads[name] = self._payload(name)
+            self.sent = self.sent.plus(self._down(name))
+        return self.sites.roster.ask("round", payloads)
+
+    def take(self, found: Mapping[str, Payload]) -> list[str]:
+        """Keep the answers that count; returns the sites to ask again, which lack their memory."""
+        sites, again = self.sites, []
+        for name, answer in found.items():
+            if answer.get("lacks") == "memory":
+                if not sites.copies.held[name]:
+                    raise SiteError(f"site {name} was sent its memory, and says that it lacks it")
+                sites.copies.held[name] = False
+                again.append(name)
+            elif answer.get("next") == self.next_names[name]:
+                where = f"site {name} returned, in round {self.question.round},"
+                with sites.roster.reading(name, "round"):
+                    check_answer(answer, sites.shapes, where, self._clients(name))
+                self.answers[name] = answer
+                sites.copies.names[name] = self.next_names[name]
+                sites.copies.held[name] = True
+        return again
+
+    def _clients(self, name: str) -> int:
+        place = self.sites.places[name]
+        return int(place.stop - place.start)
+
+    def _payload(self, name: str) -> Payload:
+        sites = self.sites
+        place = sites.places[name]
+        return {
+            "round": self.question.round,
+            "rounds": sites.rounds,
+            "method": self.plan,
+            "message": list(self.message),
+            "have": sites.copies.names[name],
+            "memory": sites.copies.to_send(name),
+            "next": self.next_names[name],
+            "cursor": sites.copies.cursor[place],
+            "weights": sites.weights[place],
+            "evaluate": self.question.evaluate is not None,
+        }
+
+    # --- what travels: a message for each site, an upload and a draft of each client --------
+
+    def _envelope(self, memory: int = 0) -> Envelope:
+        vector = self.sites.dimension * self.sites.dtype.itemsize
+        draft = self.question.method.draft_vectors
+        return Envelope(vector, up=vector, numbered=True, memory=memory, draft=draft)
+
+    def _down(self, name: str) -> Sent:
+        method = self.question.method
+        memory = 0 if self.sites.copies.held[name] else method.memory_vectors
+        return count(method, self._envelope(memory), self._clients(name), 0, messages=1)
+
+    def counted(self) -> Sent:
+        """What was sent, both ways."""
+        uploads = sum(self._clients(name) for name in self.answers)
+        up = count(self.question.method, self._envelope(), 0, uploads)
+        return self.sent.plus(up)

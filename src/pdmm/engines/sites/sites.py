@@ -1,0 +1,257 @@
+"""Clients at the sites of a federation, over a network that may fail: none of their data are here.
+
+The server keeps a copy of every client's memory. A site keeps it too, under a name, so that
+it need not travel; but a site that has not got it is sent it, and answers as if nothing had
+happened. An upload counts when its answer is taken: an answer that comes late or twice, or to
+another question, is not.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from pdmm.common import trees
+from pdmm.common.checks import ClientError, not_negative, one_of, positive
+from pdmm.common.packing import pack
+from pdmm.common.threads import Threads
+from pdmm.engines.client_round import Part, Shapes, add_up
+from pdmm.engines.client_tables import Table, Tables
+from pdmm.engines.clients import Clients, Vector
+from pdmm.engines.exchange import Outcome, Question, add
+from pdmm.engines.sites.absences import Absences
+from pdmm.engines.sites.answers import draft_of, upload_of
+from pdmm.engines.sites.asking import Asked, ask_round
+from pdmm.engines.sites.copies import Copies
+from pdmm.engines.sites.roster import Connection, Payload, Roster, SiteError
+from pdmm.methods.base import Method
+from pdmm.problems.base import Floats, Tally
+from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
+from pdmm.problems.secants import Shown
+
+
+class AbsentError(ClientError):
+    """A sum over all sites was asked for, and some are absent."""
+
+
+class Sites(WithConstants, Clients):
+    """The clients of all sites; :func:`pdmm.solve` takes it in place of a problem.
+
+    Clients are numbered through: those of the first site, in the order of names, first. Sites
+    take part, and answer, as they can: there are no simulated links to them.
+
+    Args:
+        connection: to the sites.
+        timeout: seconds to wait for a site's answer before the run goes on without it.
+        patience: seconds that a site may be silent before the run stops.
+        absent: "skip" goes on without a site that does not answer; "wait" waits for it, so that
+            rho may adapt, and rounds be accelerated.
+    """
+
+    accurate = False
+
+    def __init__(
+        self,
+        connection: Connection,
+        timeout: float = 60.0,
+        patience: float = 600.0,
+        absent: Literal["skip", "wait"] = "skip",
+    ) -> None:
+        one_of("absent", absent, ("skip", "wait"))
+        self.steady = absent == "wait"
+        self.may_be_silent = not self.steady
+        self.roster = Roster(
+            connection, positive("timeout", timeout), not_negative("patience", patience)
+        )
+        facts = self._everyone("hello")
+        first = self.roster.names[0]
+        for name, fact in facts.items():
+            for what in ("dimension", "dtype"):
+                if fact[what] != facts[first][what]:
+                    raise SiteError(
+                        f"site {name} has the {what} {fact[what]}, but site {first} has "
+                        f"{facts[first][what]}: all must be the same"
+                    )
+        self.places: dict[str, slice] = {}
+        self.clients = 0
+        for name in self.roster.names:
+            end = self.clients + int(facts[name]["clients"])
+            self.places[name] = slice(self.clients, end)
+            self.clients = end
+        self.dimension = int(facts[first]["dimension"])
+        self.dtype = np.dtype(facts[first]["dtype"])
+        self.proven = all(fact["proven"] for fact in facts.values())
+        self._shown = Shown.nothing(self.clients)
+        self._prepared = False
+        self.rounds = 0
+        self.last: Outcome | None = None
+        self.answered: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"Sites({', '.join(self.roster.names)}: {self.clients} clients)"
+
+    def _everyone(self, verb: str, payload: Payload | None = None) -> dict[str, Payload]:
+        """The answers of all sites, in the order of their names."""
+        answers = self.roster.everyone(verb, {name: payload or {} for name in self.roster.names})
+        return {name: answers[name] for name in self.roster.names}
+
+    def _now(self, verb: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+        """The answers of all sites, without waiting for those that are absent."""
+        present = self.roster.present
+        answers = self.roster.ask(verb, {name: payloads[name] for name in present})
+        missing = [name for name in self.places if name not in answers]
+        if missing:
+            raise AbsentError(f"{', '.join(missing)} did not answer, and F is a sum over all sites")
+        return answers
+
+    # --- what is known of their functions ---------------------------------------------------
+
+    def check(self, x0: Floats, exact: bool) -> None:
+        self._everyone("check", {"x0": x0, "exact": exact})
+
+    def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
+        question = {"which": which}
+        if self._prepared and not self.steady:
+            answers = self._now("constants", dict.fromkeys(self.places, question))
+        else:
+            answers = self._everyone("constants", question)
+        values = np.empty(self.clients)
+        kinds = []
+        for name, answer in answers.items():
+            with self.roster.reading(name, "constants"):
+                values[self.places[name]] = answer["values"]
+                kinds.append(KINDS.index(answer["kind"]))
+        return {which: (values, KINDS[min(kinds)])}
+
+    @property
+    def shown(self) -> Shown:
+        """What sites have told with their answers; they need not be asked again."""
+        return self._shown
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": "Federated",
+            "clients": self.clients,
+            "dimension": self.dimension,
+            "dtype": str(self.dtype),
+            "description": repr(self),
+        }
+
+    def probe(self, point: Floats) -> float:
+        return self.value(point)
+
+    # --- a run ------------------------------------------------------------------------------
+
+    def prepare(self, method: Method, x0: Vector, weights: Vector, rounds: int) -> None:
+        self._shown = Shown.nothing(self.clients)
+        if self.proven:
+            self.strong_convexity()  # which certificates need: asked for while all are there
+        self._prepared = True
+        self.rounds = rounds
+        self.weights = weights
+        self.weight = float(weights.sum())
+        self.shapes = Shapes.of(method, np.zeros(self.dimension), self.dtype)
+        self.copies = Copies(method, x0.astype(self.dtype), self.places)
+        self.absences = Absences(self.places)
+        plan = {"method": pack(method, {}, "method"), "rounds": rounds}
+        self._everyone("prepare", plan)
+
+    def round(self, question: Question) -> Outcome:
+        message = trees.cast(question.message, self.dtype)
+        asked = ask_round(self, question, message)
+        self.answered = list(asked.answers)
+        self.absences.note(question.round, asked.answers, self.roster)
+        self.last = self._taken(question, message, asked)
+        return self.last
+
+    def _taken(self, question: Question, message: Any, asked: Asked) -> Outcome:
+        """Average the uploads, and bring the copies of the memories up to date."""
+        parts: list[Part] = []
+        for name, place in self.places.items():  # sums do not depend on who answered first
+            if name not in asked.answers:
+                continue
+            answer = asked.answers[name]
+            upload = upload_of(answer, self.shapes)
+            draft = draft_of(answer, self.shapes)
+            self.copies.take(name, question.method, message, draft, upload)
+            if answer["shown"] is not None:
+                with self.roster.reading(name, "round"):
+                    self._shown.join(place, answer["shown"])
+            tally = Tally(**answer["tally"])
+            parts.append(add_up(question.method, upload, self.weights[place], tally, place.start))
+        sums = add(parts, asked.sent, self._value(question, asked), self._steepest(question.watch))
+        everyone = len(asked.answers) == len(self.places)
+        return sums.outcome(self.weight if everyone else sums.weight, self.weight)
+
+    def _value(self, question: Question, asked: Asked) -> float | None:
+        """F as the sum of what the sites say; NaN if one of them says nothing."""
+        if question.evaluate is None:
+            return None
+        values = [
+            asked.answers[name]["value"] if name in asked.answers else np.nan
+            for name in self.places
+        ]
+        return float(sum(values))
+
+    def _steepest(self, watch: bool) -> float:
+        found = self.secants() if watch else None
+        return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]  # grows during the run
+        return self.absences.sentences()
+
+    # --- F ----------------------------------------------------------------------------------
+
+    def _ask_at(self, verb: str, x: Floats) -> dict[str, Payload]:
+        """The answers of all sites; where the run goes on without some, it does not wait here."""
+        held = np.asarray(x, dtype=self.dtype)
+        payloads = {
+            name: {"x": held, "weights": self.weights[place]} for name, place in self.places.items()
+        }
+        if self.steady:
+            return self.roster.everyone(verb, payloads)
+        return self._now(verb, payloads)
+
+    def value(self, x: Floats) -> float:
+        try:
+            answers = self._ask_at("value", x)
+        except AbsentError:
+            return float("nan")
+        total = 0.0
+        for name in self.places:
+            with self.roster.reading(name, "value"):
+                total += float(answers[name]["value"])
+        return total
+
+    def gradient_and_size(self, x: Floats) -> tuple[Vector, float]:
+        answers = self._ask_at("gradient", x)
+        gradient = np.zeros(self.dimension)
+        size = 0.0
+        for name in self.places:
+            with self.roster.reading(name, "gradient"):
+                part = np.asarray(answers[name]["gradient"], dtype=np.float64)
+                if part.shape != gradient.shape:
+                    raise ValueError(f"its shape is {part.shape}, not {gradient.shape}")
+                gradient += part
+                size += float(answers[name]["size"])
+        return gradient, size
+
+    def gradient(self, x: Floats) -> Vector:
+        return self.gradient_and_size(x)[0]
+
+    # --- checkpoints ------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        return self.absences.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.absences.load(state)
+
+    def tables(self) -> Tables:
+        learnt = Table(np.arange(self.clients), self._shown.arrays)
+        return {**self.copies.tables(), "learnt": learnt}
+
+    def load_tables(self, tables: Tables) -> None:
+        self._shown = Shown(*tables["learnt"].columns)
+        self.copies.load(tables)

@@ -1,0 +1,89 @@
+"""What is known of the clients' functions when a method's parameters are chosen."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+FLATTEST = 1e-4  # mu/L below this does not lower the first rho any further
+FLAT = 0.04  # what stands for mu/L where mu = 0: directions without curvature need no rho
+
+
+class Constant(Protocol):
+    """L or mu of every f_i and of their weighted sum, and how far it can be trusted."""
+
+    @property
+    def clients(self) -> npt.NDArray[np.float64]:
+        """That of every f_i, shape (m,)."""
+
+    @property
+    def overall(self) -> float:
+        """That of F = sum_i w_i f_i."""
+
+    @property
+    def kind(self) -> str:
+        """Exact, a bound, an estimate, or given by the user."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """L and mu as a method needs them, and how they are said.
+
+    Args:
+        smoothness: the L of the clients.
+        strong_convexity: their mu.
+        weight: the sum of the clients' weights.
+    """
+
+    smoothness: Constant
+    strong_convexity: Constant
+    weight: float
+
+    @property
+    def L(self) -> float:
+        """The largest L of a client; 1 where all functions are constant and any L will do."""
+        return float(self.smoothness.clients.max()) or 1.0
+
+    @property
+    def mu(self) -> float:
+        """The smallest mu of a client."""
+        return float(self.strong_convexity.clients.min())
+
+    @property
+    def estimated(self) -> bool:
+        """Whether L is an estimate, which proves nothing."""
+        return self.smoothness.kind == "estimate"
+
+    @property
+    def safe_L(self) -> float:
+        """An L to take steps by: twice as large where it is an estimate."""
+        return 2 * self.L if self.estimated else self.L
+
+    @property
+    def halved(self) -> str:
+        """What is said of a step size where L is an estimate."""
+        return ", halved because L is an estimate" if self.estimated else ""
+
+    def __str__(self) -> str:
+        return (
+            f"L = {self.L:.3g} ({self.smoothness.kind}), "
+            f"mu = {self.mu:.3g} ({self.strong_convexity.kind})"
+        )
+
+    def first_rho(self) -> float:
+        """The square root of L mu of the mean client, mu taken as not much smaller than L."""
+        L = float(self.smoothness.clients.mean())
+        mu = float(self.strong_convexity.clients.mean())
+        if L <= 0:
+            return 1.0
+        share = max(mu / L, FLATTEST) if mu > 0 else FLAT
+        return L * math.sqrt(share)
+
+    def step_of_mean(self) -> float:
+        """2/(L + mu) of the mean of the f_i; half of it where that is an estimate."""
+        both = self.smoothness.overall + self.strong_convexity.overall
+        if both <= 0:
+            return 1.0
+        return self.weight * (1 if self.estimated else 2) / both

@@ -1,0 +1,82 @@
+"""Spectral rho: the weight of the quadratic term, from how far the clients' points and duals move.
+
+The next rho is ‖change of lam‖/‖change of x‖, stacked over clients: for a quadratic with the one
+curvature c it is c. It changes at most ``CHANGES`` times, in rounds that lie further and further
+apart, so that every run ends with one rho.
+
+References:
+    Xu, Figueiredo, Goldstein, "Adaptive ADMM with spectral penalty parameter selection",
+    AISTATS 2017.
+"""
+
+import math
+from typing import NamedTuple, Self
+
+import numpy as np
+
+CHANGES = 8  # of rho, at rounds 2, 3, 5, 9, 17, ...: then it stays
+LARGEST = 10.0  # factor by which rho changes at a time
+SMALLEST = 2.0  # a smaller change is not worth a fresh start
+
+
+class Moves(NamedTuple):
+    """Squared norms over all clients, as the server averages them."""
+
+    residual: float  # ‖f‖²
+    dx: float  # ‖change of x‖²
+    dlam: float  # ‖change of lam‖²
+    x: float  # ‖x‖²
+
+    def beyond_rounding(self, precision: float) -> bool:
+        """Whether x has moved by more than its last digits."""
+        return not self.dx <= (1e5 * precision) ** 2 * self.x
+
+
+class Penalty(NamedTuple):
+    """The rho in use, and when it may change next."""
+
+    rho: float
+    scale: float  # old rho / new rho, where it changes with the next message; else 1
+    due: int  # the round in which rho may change next
+    left: int  # changes that are left
+    comparable: bool  # whether the next changes of x and lam will refer to a good round
+
+    @classmethod
+    def start(cls, rho: float, adapts: bool) -> Self:
+        """The first rho, which changes or stays."""
+        left = CHANGES if adapts else 0
+        return cls(rho=in_24_bits(rho), scale=1.0, due=2, left=left, comparable=False)
+
+    def proposed(self, rounds: int, moves: Moves, precision: float) -> float:
+        """The next rho; the same again where there is no reason to change it."""
+        if not self.left or rounds < self.due or not self.comparable:
+            return self.rho
+        if not moves.beyond_rounding(precision):
+            return self.rho
+        rho = spectral_rho(moves, self.rho / LARGEST, self.rho * LARGEST)
+        factor = max(rho / self.rho, self.rho / rho)
+        return rho if factor > SMALLEST else self.rho
+
+    def after_good_round(self, rounds: int) -> Self:
+        """The next round can be compared with this one; if rho was due, it is due later."""
+        due = self.due
+        if rounds >= due:
+            due = 2 * rounds - 1
+        return self._replace(due=due, comparable=True)
+
+    def changed(self, rho: float) -> Self:
+        """Another rho, from the next message on."""
+        rho = in_24_bits(rho)
+        scale = in_24_bits(self.rho / rho)
+        return self._replace(rho=rho, scale=scale, left=self.left - 1)
+
+
+def spectral_rho(moves: Moves, least: float, most: float) -> float:
+    """‖change of lam‖/‖change of x‖, within bounds."""
+    return float(np.clip(np.sqrt(moves.dlam / moves.dx), least, most))
+
+
+def in_24_bits(value: float) -> float:
+    """A number of 24 bits, which float32 holds too: the same at the server and at all clients."""
+    part, power = math.frexp(value)
+    return math.ldexp(round(part * 2**24) / 2**24, power)

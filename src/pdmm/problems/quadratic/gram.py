@@ -1,0 +1,28 @@
+"""Quadratics held as their matrices."""
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.problems.base import Clients, Floats
+from pdmm.problems.quadratic.form import Quadratics, times
+
+
+class Gram(Quadratics):
+    """The matrices H_i: best for clients with many samples."""
+
+    def __init__(self, H: Floats, g: Floats, c: npt.NDArray[np.float64]) -> None:
+        super().__init__(g, c)
+        self.H = H
+
+    @property
+    def client_bytes(self) -> float:
+        return self.H.nbytes / len(self.H)
+
+    def product(self, clients: Clients, v: Floats) -> Floats:
+        return times(self.H[clients], v)
+
+    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+        H = self.H[clients]
+        right = self.g[clients] - times(H, anchor)
+        shifted = H + rho * np.eye(H.shape[-1], dtype=H.dtype)
+        return np.asarray(anchor + np.linalg.solve(shifted, right[..., None])[..., 0])

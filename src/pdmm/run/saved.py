@@ -1,0 +1,179 @@
+"""A checkpoint that is read: checked, and put back into a run."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pdmm.common.checks import ClientError
+from pdmm.common.packing import Arrays, unpack
+from pdmm.engines.client_tables import Tables, joined
+from pdmm.engines.clients import Clients
+from pdmm.methods.base import Method
+from pdmm.run.build import Run
+from pdmm.run.checkpoint_file import PART, history_path, read_file, unpack_tables
+from pdmm.run.settings import Settings
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint, read and checked."""
+
+    settings: Settings
+    state: dict[str, Any]
+    engine: dict[str, Any]
+    tables: Tables
+    columns: dict[str, list[Any]]
+    every: int
+    rows: int
+    length: int
+    serial: int
+    probe: float | None
+
+    @property
+    def done(self) -> int:
+        """Rounds that were done."""
+        return int(self.state["done"])
+
+    def restore(self, run: Run) -> None:
+        """Put a run where this one was."""
+        self._check_probe(run)
+        run.state = run.state.loaded(self.state)
+        run.clients.load(self.engine)
+        run.clients.load_tables(self.tables)
+        run.recorder.columns = {name: list(column) for name, column in self.columns.items()}
+        run.recorder.start = perf_counter() - run.state.accounts.seconds
+        if run.state.reason == "" and run.state.done < run.settings.rounds:
+            run.state.finished = False  # more rounds were asked for
+
+    def _check_probe(self, run: Run) -> None:
+        """Refuse functions that are not those of the checkpoint."""
+        value, then = probe(run), self.probe
+        if value is None or then is None:
+            # One of several sites may not have answered: that says nothing of the others.
+            same = value is then or run.clients.may_be_silent
+        else:
+            same = bool(np.isclose(value, then, rtol=1e-6, atol=0.0))
+        if not same:
+            raise ValueError(
+                f"problem is not the one of the checkpoint: its objective at a random point is "
+                f"{value}, and it was {then}"
+            )
+
+
+def probe(run: Run) -> float | None:
+    """F at a point of its own, by which another problem is recognised; None if it has none."""
+    clients = run.clients
+    point = np.random.default_rng(0).standard_normal(clients.dimension).astype(clients.dtype)
+    try:
+        with np.errstate(all="ignore"):
+            value = clients.probe(point)
+    except ClientError:
+        return None
+    return value if np.isfinite(value) else None
+
+
+def read(
+    path: str | Path, clients: Clients, method: Any, participation: Any, local_steps: Any
+) -> Saved:
+    """A checkpoint, refused with a clear message where it is not one, or not of this problem."""
+    place, team = Path(path), clients.team
+    header, arrays = team.first(lambda: read_file(place))
+    for name, value in clients.describe().items():
+        then = header["problem"][name]
+        if then != value and not (name == "description" and "" in (then, value)):
+            raise ValueError(
+                f"problem is not the one of the checkpoint: its {name} is {value}, and it was "
+                f"{header['problem'][name]}"
+            )
+    try:
+        kept = unpack(header["settings"], arrays)
+        state = unpack(header["state"], arrays)
+        engine = unpack(header["engine"], arrays)
+        finished = bool(state["finished"])
+        columns = team.first(lambda: _columns(history_path(place), header))
+        tables = team.agree(lambda: _tables(place, header, arrays, clients.own))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{place} is a damaged checkpoint: it lacks {error}") from None
+    for name, given in (("participation", participation), ("local_steps", local_steps)):
+        kept[name] = _code(name, kept[name], given, finished)
+    kept["method"] = _method(kept["method"], method)
+    return Saved(
+        settings=Settings(**kept),
+        state=state,
+        engine=engine,
+        tables=tables,
+        columns=columns,
+        every=header["every"],
+        rows=header["rows"],
+        length=header["length"],
+        serial=header["serial"],
+        probe=header["probe"],
+    )
+
+
+def _tables(path: Path, header: dict[str, Any], arrays: Arrays, own: slice) -> Tables:
+    """What belongs to some of the clients, from the files that have it."""
+    if header["files"] is None:
+        return joined([unpack_tables(header["clients"], arrays)], own)
+    parts = []
+    for name, first, end in header["files"]:
+        if first < own.stop and end > own.start:
+            part, values = read_file(path.with_name(name), PART)
+            if part["serial"] != header["serial"]:
+                raise ValueError(f"{path.with_name(name)} belongs to another checkpoint")
+            parts.append(unpack_tables(part["tables"], values))
+    return joined(parts, own)
+
+
+def _columns(path: Path, header: dict[str, Any]) -> dict[str, list[Any]]:
+    try:
+        with open(path, "rb") as file:
+            text = file.read(header["length"])
+    except FileNotFoundError:
+        raise ValueError(f"the checkpoint's history {path} is missing") from None
+    try:
+        rows = [json.loads(line) for line in text.splitlines()]
+    except ValueError as error:
+        raise ValueError(f"the checkpoint's history {path} is damaged: {error}") from None
+    if len(text) != header["length"] or len(rows) != header["rows"]:
+        raise ValueError(f"the checkpoint's history {path} is shorter than it was")
+    return {name: [row[k] for row in rows] for k, name in enumerate(header["columns"])}
+
+
+def is_code(value: Any) -> bool:
+    """Whether a value stands for code, which no file keeps."""
+    return isinstance(value, dict) and "code" in value
+
+
+def _code(name: str, kept: Any, given: Any, finished: bool) -> Any:
+    """What was a callable must be given again, if it will be called; all else is in the file."""
+    if is_code(kept):
+        if given is None and finished:
+            return lambda *_: 1
+        if not callable(given):
+            raise ValueError(f"{name} was a callable: give it to resume again")
+        return given
+    if given is not None and not np.array_equal(given, kept):
+        raise ValueError(f"{name} is in the checkpoint: {kept!r}; it cannot be changed")
+    return kept
+
+
+def _method(kept: Any, given: Any) -> Any:
+    if not is_code(kept):
+        if given is not None and given != kept:
+            raise ValueError(f"method is in the checkpoint: {kept!r}; it cannot be changed")
+        return kept
+    if not isinstance(given, Method):
+        raise ValueError(f"method was a {kept['code']} of your own: give it to resume again")
+    same = type(given).__name__ == kept["code"] and all(
+        getattr(given, name, None) == value for name, value in kept["fields"].items()
+    )
+    if not same:
+        raise ValueError(
+            f"method must be the same as then, {kept['code']} with {kept['fields']}, got {given!r}"
+        )
+    return given

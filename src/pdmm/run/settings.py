@@ -1,0 +1,136 @@
+"""What ``pdmm.solve`` is asked for: checked once, at the edge, and of what goes together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common.checks import client_weights, finite, one_of, positive, vector, whole
+from pdmm.engines.clients import Clients
+from pdmm.engines.in_process import InProcess
+from pdmm.links.links import Links
+from pdmm.links.quantise import MOST_BITS
+from pdmm.methods.base import Method
+from pdmm.problems.lazy import Lazy
+from pdmm.regularisers import Regulariser
+
+ROUNDS = 100
+AUTO_ROUNDS = 400  # where the method is chosen too, and so the tolerance
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What :func:`pdmm.solve` was asked for, checked."""
+
+    method: Method | None
+    rounds: int
+    x0: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+    regulariser: Regulariser | None
+    tolerance: float | None
+    check_every: int
+    optimum: Any
+    seed: int
+    record_every: int
+    participation: Any
+    availability: Any
+    loss: Any
+    bits: int | None
+    local_steps: Any
+    state: str
+
+
+def checked(clients: Clients, **given: Any) -> Settings:
+    """The arguments of ``solve``, refused or made what a run needs."""
+    method = given["method"]
+    start = _start(clients, method, given["x0"], given["regulariser"])
+    rounds = given["rounds"]
+    if rounds is None:
+        rounds = AUTO_ROUNDS if method is None else ROUNDS
+    known_optimum(given["optimum"], clients.dimension)
+    one_of("state", given["state"], ("clients", "server"))
+    bits = given["bits"]
+    if bits is not None and not 2 <= whole("bits", bits, at_least=2) <= MOST_BITS:
+        raise ValueError(f"bits must be from 2 to {MOST_BITS}, got {bits!r}")
+    tolerance = given["tolerance"]
+    if tolerance is not None and _lazy(clients):
+        raise ValueError("tolerance needs certificates, which ask all clients: not those of a Lazy")
+    made = {
+        "rounds": whole("rounds", rounds, at_least=1),
+        "x0": start,
+        "weights": client_weights(given["weights"], clients.count),
+        "tolerance": None if tolerance is None else positive("tolerance", tolerance),
+        "check_every": whole("check_every", given["check_every"], at_least=1),
+        "record_every": whole("record_every", given["record_every"], at_least=1),
+        "seed": whole("seed", given["seed"], at_least=0),
+    }
+    settings = Settings(**{**given, **made})
+    if not isinstance(clients, InProcess):
+        _check_no_links(settings, clients.count)
+    return settings
+
+
+def links(settings: Settings, clients: int) -> Links:
+    """The links between the server and its clients that were asked for."""
+    return Links(
+        clients,
+        settings.participation,
+        settings.availability,
+        settings.loss,
+        settings.seed,
+        local_steps=settings.local_steps,
+        bits=settings.bits,
+        ships_memories=settings.state == "server",
+    )
+
+
+def _check_no_links(settings: Settings, clients: int) -> None:
+    """Refuse simulated links to clients that have links of their own."""
+    asked = links(settings, clients)
+    if not asked.steady or asked.ships_memories:
+        raise ValueError(
+            "participation, availability, loss, bits, local_steps and state are for clients in "
+            "this process: those of a federation take part, and answer, as they can"
+        )
+
+
+def _lazy(clients: Clients) -> bool:
+    return isinstance(clients, InProcess) and isinstance(clients.problem, Lazy)
+
+
+def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDArray[np.float64]:
+    """Refuse what does not go together; returns the start in float64."""
+    if method is not None and not isinstance(method, Method):
+        raise ValueError(
+            f"method must be a pdmm method, e.g. pdmm.AGPDMM(step_size, local_steps), or None "
+            f"to have it chosen, got {method!r}"
+        )
+    if regulariser is not None:
+        if not isinstance(regulariser, Regulariser):
+            raise ValueError(
+                f"regulariser must be L1, SquaredL2 or Box of pdmm, got {regulariser!r}"
+            )
+        if method is not None and method.no_regulariser:
+            raise ValueError(
+                f"{type(method).__name__} takes no regulariser: {method.no_regulariser}"
+            )
+        regulariser.check(clients.dimension)
+    if x0 is None:
+        return np.zeros(clients.dimension)
+    start = vector("x0", x0, clients.dimension)
+    with np.errstate(over="ignore"):  # clients and server start from what the clients can hold
+        held = start.astype(clients.dtype).astype(np.float64)
+    finite(f"x0 in the run's {clients.dtype}", held)
+    return held
+
+
+def known_optimum(optimum: Any, dimension: int) -> float | npt.NDArray[np.float64] | None:
+    """What the user knows of the optimum: F*, x* or nothing."""
+    if optimum is None or optimum is False:
+        return None
+    if optimum is True:
+        raise ValueError("optimum must be a number, a point x*, None or False, got True")
+    if np.ndim(optimum) == 0:
+        return float(vector("optimum", [optimum], 1)[0])
+    return vector("optimum", optimum, dimension)

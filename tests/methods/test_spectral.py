@@ -1,0 +1,73 @@
+"""Spectral rho, piece by piece: what it proposes, when, and by how much it changes."""
+
+import numpy as np
+import pytest
+
+from pdmm.methods import spectral
+from pdmm.methods.spectral import Moves, Penalty, in_24_bits, spectral_rho
+
+EPS = 2.2e-16
+
+
+def moves_of(H: np.ndarray, seed: int = 0) -> Moves:
+    """What a client with f = x·Hx/2 shows between two of its points."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((2, len(H)))
+    dx = x - y
+    return Moves(residual=1.0, dx=float(dx @ dx), dlam=float((H @ dx) @ (H @ dx)), x=float(x @ x))
+
+
+@pytest.mark.parametrize("c", [1e-6, 0.5, 3.0, 1e7])
+def test_on_a_quadratic_with_one_curvature_rho_is_that_curvature(c: float) -> None:
+    assert spectral_rho(moves_of(c * np.eye(4)), 0.0, np.inf) == pytest.approx(c)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_on_any_quadratic_rho_lies_between_mu_and_l(seed: int) -> None:
+    H = np.diag(np.geomspace(0.1, 50.0, 6))
+    assert 0.1 <= spectral_rho(moves_of(H, seed), 0.0, np.inf) <= 50.0
+
+
+def test_rho_changes_by_a_bounded_factor_and_not_by_a_small_one() -> None:
+    penalty = Penalty.start(1.0, adapts=True).after_good_round(1)
+    for c, rho in ((1e6, spectral.LARGEST), (1e-6, 1 / spectral.LARGEST), (1.9, 1.0), (0.6, 1.0)):
+        assert penalty.proposed(2, moves_of(c * np.eye(3)), EPS) == pytest.approx(rho)
+    assert penalty.proposed(2, moves_of(5.0 * np.eye(3)), EPS) == pytest.approx(5.0)
+
+
+def test_rho_stays_where_there_is_nothing_to_judge_by() -> None:
+    moves = moves_of(5.0 * np.eye(3))
+    start = Penalty.start(1.0, adapts=True)
+    ready = start.after_good_round(1)
+    assert start.proposed(2, moves, EPS) == 1.0  # no good round to compare with
+    assert ready.proposed(1, moves, EPS) == 1.0  # not due yet
+    assert ready._replace(left=0).proposed(2, moves, EPS) == 1.0
+    assert ready.proposed(2, moves._replace(dx=0.0), EPS) == 1.0  # x stands still
+    assert ready.proposed(2, moves._replace(x=1e30), EPS) == 1.0  # or moves in its last digits
+    fixed = Penalty.start(1.0, adapts=False).after_good_round(1)
+    assert fixed.proposed(2, moves, EPS) == 1.0
+
+
+def test_rho_is_due_in_rounds_further_and_further_apart() -> None:
+    penalty = Penalty.start(1.0, adapts=True)
+    due = []
+    for r in range(1, 40):
+        if r >= penalty.due:
+            due.append(r)
+        penalty = penalty.after_good_round(r)
+    assert due == [2, 3, 5, 9, 17, 33]
+
+
+def test_a_change_tells_the_clients_by_how_much() -> None:
+    penalty = Penalty.start(3.0, adapts=True)
+    changed = penalty.changed(0.7)
+    assert changed.rho == pytest.approx(0.7, rel=1e-7)
+    assert changed.scale == pytest.approx(3.0 / 0.7, rel=1e-7)
+    assert changed.left == spectral.CHANGES - 1
+
+
+@pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3, 1e30, 1e-30, 7.123456789e5])
+def test_what_is_sent_is_the_same_in_float32(value: float) -> None:
+    narrow = in_24_bits(value)
+    assert float(np.float32(narrow)) == narrow
+    assert narrow == pytest.approx(value, rel=2**-24)
