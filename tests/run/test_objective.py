@@ -8,10 +8,11 @@ import pytest
 
 import pdmm
 from pdmm.problems.base import Total
-from pdmm.run.record import Objective
+from pdmm.run.objective import Objective
 
 Vector = npt.NDArray[np.float64]
 A = np.array([1.0, -2.0, 0.5])
+NOBODY: Any = None  # no client is asked where F has a form of its own
 LEAST = 1e6  # far above every gap here: a difference of two values would lose them
 
 
@@ -42,12 +43,13 @@ class Bowl(Total):
 
 
 def objective(total: Total, h: Any = None, optimum: Any = None) -> Objective:
-    return Objective(total, h, optimum)
+    return Objective(total, NOBODY, h, optimum)
 
 
 def at(found: Objective, x: Any) -> tuple[float, float | None]:
     """F(x), and the gap."""
-    return found(np.asarray(x, dtype=float))
+    point = np.asarray(x, dtype=float)
+    return found.concluded(point, found.measured(point))
 
 
 def test_of_an_unknown_optimum_there_is_no_gap() -> None:
@@ -105,6 +107,26 @@ def test_a_given_minimiser_where_only_values_are_known() -> None:
     assert found.x_star is None
     assert found.f_star == LEAST
     assert at(found, A + 1) == (LEAST + 3.0, 3.0)
+
+
+@pytest.mark.parametrize("accurate", [True, False])
+def test_clients_are_asked_where_there_is_no_other_form(accurate: bool) -> None:
+    clients: Any = Bowl(accurate=accurate)
+    found = Objective(None, clients, None, A.copy())
+    assert found.asks_clients
+    assert (found.known, found.calls) == (True, 1)
+    assert at(found, A + 1) == (LEAST + 3.0, 3.0)
+    assert (found.x_star is not None) is accurate
+    unknown = Objective(None, clients, None, None)  # they do not solve for the minimum
+    assert at(unknown, A + 1) == (LEAST + 3.0, None)
+
+
+def test_a_form_of_its_own_says_what_it_costs() -> None:
+    total = Bowl()
+    total.calls, total.known = 0, False
+    found = objective(total)
+    assert not found.asks_clients
+    assert (found.known, found.calls) == (False, 0)
 
 
 def test_rounding_does_not_make_a_gap_negative() -> None:
