@@ -13,11 +13,13 @@ ifneq ($(wildcard ../shared/data),)
 export PDMM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help setup demo test lint bench reproduce clean
+.PHONY: help setup demo test test-fast coverage lint bench reproduce clean
 
 help:
 	@echo "make demo    run all methods on the paper's least-squares problem (about 15 s)"
 	@echo "make test    lint, types, tests and doctests"
+	@echo "make test-fast   tests that need neither patience nor other processes, and doctests (a minute)"
+	@echo "make coverage    which lines the tests run, without those of a real federation"
 	@echo "make bench   speed and memory against plain NumPy, auto against tuned methods, MPI, FLARE (18 minutes)"
 	@echo "make reproduce   the paper's figures and table at full size (long)"
 	@echo "make clean   remove the environment and all that was generated"
@@ -46,8 +48,20 @@ demo: $(READY_DEMO)
 	$(BIN)/pdmm demo --out out
 
 # Two at a time, whole files together: some wait for other processes, and those share what they start.
+# tests/conftest.py says which files come first; they must not be put in another order.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST)
+
+test-fast: setup
+	$(PYTEST) -m "not slow and not mpi and not flare" tests src
+
+# What other processes run is not measured.
+coverage: setup
+	$(PYTEST) -m "not mpi and not flare" --cov=pdmm --cov-report= tests src
+	@echo 'The ten files of which the least is run, and the total:'
+	@$(BIN)/python -m coverage report --sort=cover | sed -n '1,12p;$$p'
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -61,5 +75,5 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

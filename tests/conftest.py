@@ -1,10 +1,27 @@
 """What tests of several rooms are given."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pdmm.common import threads
+
 FIRST = ("flare", "mpi", "slow")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def share_of_the_cores() -> Iterator[None]:
+    """Workers that share a machine share its cores: a run has as many threads as its worker has.
+
+    Numbers do not depend on that, and tests that are about threads say how many.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    cores = max(1, threads.available() // workers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "available", lambda: cores)
+        yield
 
 
 @pytest.fixture

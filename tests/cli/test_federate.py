@@ -51,6 +51,7 @@ def test_kits_are_prepared_and_refused(tmp_path: Path) -> None:
     assert (site / "local" / "pdmm.json").read_bytes() == files[site / "local" / "pdmm.json"]
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_is_checked_before_it_travels(tmp_path: Path) -> None:
     kit = kits.provision(tmp_path / "kits", ["ana"]).admin
     out = str(tmp_path / "model.safetensors")

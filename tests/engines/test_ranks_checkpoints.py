@@ -14,6 +14,7 @@ from pdmm.common import whole_files as files
 from pdmm.run import saver
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["loss and bits", "auto steps", "softmax", "anderson", "scaffold"])
 @pytest.mark.parametrize("then", [1, 2, 3])
 def test_a_checkpoint_goes_on_on_any_number_of_ranks(name: str, then: int, tmp_path: Path) -> None:

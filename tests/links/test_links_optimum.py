@@ -68,6 +68,7 @@ def solved(spec: dict[str, Any], rounds: int = 2000) -> tuple[float, int]:
     return gap(result.x), result.rounds
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(unreliable_runs())
 def test_the_optimum_is_exact_whatever_the_links_do(spec: dict[str, Any]) -> None:
@@ -116,6 +117,7 @@ def test_float32_is_exact_to_its_rounding(bits: int | None) -> None:
     assert c.gap()(result.x.astype(np.float64)) < 1e-12  # measured: 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [None, 8])
 def test_a_regulariser_and_weights_with_some_clients(bits: int | None) -> None:
     c = case()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ def random_problem(seed: int, clients: int, d: int) -> tuple[pdmm.LeastSquares, 
     return problem, L, float(problem.strong_convexity().clients.min())
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     clients=st.integers(2, 7),

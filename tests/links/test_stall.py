@@ -32,6 +32,7 @@ def test_bits_are_raised_where_few_stall(monkeypatch: pytest.MonkeyPatch) -> Non
     assert stalled.choices == ()
 
 
+@pytest.mark.slow
 def test_bits_are_not_raised_where_they_are_enough() -> None:
     c = case()
     every: list[dict[str, Any]] = [

@@ -131,6 +131,7 @@ def test_gradient_descent_has_neither() -> None:
     assert certificate.dual_sum is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "SquaredL2", "L1", "Box"])
 def test_residuals_vanish_where_a_run_converges(kind: str) -> None:
     data, h = least_squares(12, "tall"), regulariser(kind)

@@ -27,6 +27,7 @@ def sizes_by_hand(data: Data, method: Method, rounds: int) -> list[float]:
     return [g**2 / (2 * mu) if mu else g for g in norms]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["tall", "wide", "flat"])
 @pytest.mark.parametrize("check_every", [1, 3, 5])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6])

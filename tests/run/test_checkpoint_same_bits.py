@@ -178,6 +178,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given_", OTHERS.values(), ids=OTHERS)
 def test_every_setting_is_in_the_file(given_: dict[str, Any], place: Path) -> None:
     make = squares32 if "bits" in given_ or "x0" in given_ or "optimum" in given_ else squares

@@ -224,6 +224,7 @@ def test_killed_at_every_kind_of_moment(place: Path) -> None:
     killed_result(place)
 
 
+@pytest.mark.slow
 def test_killed_before_its_first_checkpoint_it_begins_again(place: Path) -> None:
     # There is nothing to take up yet: the same call begins the run, whatever is left behind.
     jobs = [("fsync", 1), ("half", 1), ("half", 2), ("replace", 1), ("round", 4)]

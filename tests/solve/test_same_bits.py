@@ -7,6 +7,7 @@ import pdmm
 from builders.runs import METHODS, PROBLEMS, bits, rows_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_same_bits_on_any_number_of_threads_and_every_time(name: str) -> None:
     shared = PROBLEMS[name]()

@@ -42,6 +42,7 @@ def test_sites_see_each_other_in_no_order() -> None:
     assert problem.clients == cases.M
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAME)
 def test_the_same_as_in_one_process(name: str) -> None:
     make, method, arguments = cases.CASES[name]
@@ -91,6 +92,7 @@ def exact() -> Any:
     return pdmm.solve(cases.least_squares(range(cases.M)), pdmm.PDMM(rho=40.0), rounds=400).x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [METHOD, pdmm.GPDMM(2e-3, 4), pdmm.PDMM(rho=40.0)])
 def test_an_absent_site_is_left_out_and_taken_back(method: pdmm.Method) -> None:
     absence = Absence("ben", range(5, 15))
@@ -132,6 +134,7 @@ def test_a_run_that_needs_all_waits_for_all() -> None:
     assert (result.x == undisturbed.x).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["round", "gradient", "prepare", "constants", "check"])
 def test_a_site_that_lost_its_memory_is_sent_it(verb: str) -> None:
     """In any round, any site: the numbers are those of the undisturbed run, to the bit."""
