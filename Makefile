@@ -16,7 +16,7 @@ endif
 .PHONY: help setup demo test lint bench reproduce clean
 
 help:
-	@echo "make demo    run all methods on the paper's least-squares problem (about 15 s)"
+	@echo "make demo    run all methods on the paper's least-squares problem (about 10 s)"
 	@echo "make test    lint, types, tests and doctests"
 	@echo "make bench   speed and memory against plain NumPy, auto against tuned methods, MPI, FLARE (18 minutes)"
 	@echo "make reproduce   the paper's figures and table at full size (long)"
