@@ -53,7 +53,7 @@ def main() -> None:
             ours.step()
             single.step()
         agree(ours.x, state["x"], 1e-10)
-        source: Any = ours.clients.source
+        source: Any = ours.clients.here.source
         W = source.W
         best = side_by_side(
             6,

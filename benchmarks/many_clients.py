@@ -54,7 +54,7 @@ def main() -> None:
         ours.step()
         single.step()
         agree(ours.x, state["x"], 1e-10)
-        source: Any = ours.clients.source
+        source: Any = ours.clients.here.source
         W = source.W
         best = side_by_side(2, reference=reference)
         best |= side_by_side(15, ours=ours.step, one_thread=single.step, limit=lambda: read_once(W))

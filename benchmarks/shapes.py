@@ -33,7 +33,7 @@ def main() -> None:
             ours = Rounds(problem, pdmm.GradientDescent(1e-9), 10, threads)
             best = side_by_side(10, loop=loop, stacked=stacked, gram=gram, ours=ours.step)
         times = " ".join(f"{1e3 * best[k]:8.2f}" for k in ("loop", "stacked", "gram", "ours"))
-        print(f"  {f'{m} x {n} x {d}':18s} {times}  {type(ours.clients.source).__name__}")
+        print(f"  {f'{m} x {n} x {d}':18s} {times}  {type(ours.clients.here.source).__name__}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class Stepped:
     @property
     def memory(self) -> Any:
         """What every client remembers."""
-        rows = self.clients.memories.read(np.arange(self.clients.problem.clients))
+        rows = self.clients.here.memories.read(np.arange(self.clients.problem.clients))
         return trees.each(np.copy, rows)
 
     @property
@@ -70,8 +70,8 @@ def stepped(
 
 def settled(clients: InProcess) -> Any:
     """The memories as they will be once everyone has heard of its last upload."""
-    memory = trees.each(np.copy, clients.memories.read(np.arange(clients.problem.clients)))
-    receipts = clients.receipts
+    memory = trees.each(np.copy, clients.here.memories.read(np.arange(clients.problem.clients)))
+    receipts = clients.here.receipts
     for i, draft in receipts.drafts.items():
         if receipts.applied[i] == receipts.sent[i]:
             trees.put(memory, np.array([i]), draft)

@@ -210,7 +210,7 @@ def test_a_lost_upload_that_is_not_finite_harms_nobody(
     watch(monkeypatch, change=all_but_one)
     method = pdmm.AGPDMM(1 / c.L, 3, c.rho)
     with stepped(c.problem, method, rounds=5, links=Links(c.m, loss=0.5)) as run:
-        memories = run.clients.memories
+        memories = run.clients.here.memories
         bad = np.full((1, c.problem.dimension), np.nan)
         memories.write(np.array([2]), trees.build(memories.read(np.array([2])), [bad]))
         outcome = run.step()

@@ -37,8 +37,8 @@ def test_nothing_is_lost(seed: int, dtype: type, monkeypatch: pytest.MonkeyPatch
         before=lambda engine, message: apart.append(mean_apart(engine, message.x, "z")),
         after=lambda engine: unheard.append(
             any(
-                engine.receipts.applied[i] == engine.receipts.sent[i]
-                for i in engine.receipts.drafts
+                engine.here.receipts.applied[i] == engine.here.receipts.sent[i]
+                for i in engine.here.receipts.drafts
             )
         ),
     )

@@ -198,7 +198,7 @@ def test_mini_batches_go_on_only_where_a_client_worked(monkeypatch: pytest.Monke
     y = [(rng.integers(0, 2, n) + i) % 3 for i, n in enumerate(sizes)]
     problem = pdmm.SoftmaxRegression(X, y, 3, l2=0.1, batch_size=3)
     cursors: list[list[int]] = []
-    watch(monkeypatch, after=lambda engine: cursors.append(engine.cursor.tolist()))
+    watch(monkeypatch, after=lambda engine: cursors.append(engine.here.cursor.tolist()))
     gradient, prox = twins.softmax(X, y, 3, 0.1, 3)
     net = Network(5, np.zeros(12), gradient, prox)
     drawn = contacts(5, 40, 0.5, 0.3, 5)

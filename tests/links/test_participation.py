@@ -78,7 +78,7 @@ def test_a_callable_of_the_round_may_say_who() -> None:
 def test_named_clients_and_nobody_else_work(monkeypatch: pytest.MonkeyPatch) -> None:
     c = case()
     worked: list[list[int]] = []
-    watch(monkeypatch, after=lambda engine: worked.append(engine.cursor.tolist()))
+    watch(monkeypatch, after=lambda engine: worked.append(engine.here.cursor.tolist()))
     pdmm.solve(c.problem, pdmm.AGPDMM(1 / c.L, 3), 4, participation=[[0, 2], [5]])
     assert worked == [
         [3, 0, 3, 0, 0, 0, 0],

@@ -211,14 +211,14 @@ def states_of(
     x0 = data.x0.astype(dtype).astype(np.float64)
     with stepped(problem, method, x0, data.w, rounds, prox) as run:
         spies: list[Spy] = []
-        source = run.clients.source
+        source = run.clients.here.source
 
         class Source:
             def at(self, block: Any, cursor: Any = None) -> Any:
                 spies.append(Spy(source.at(block, cursor)))
                 return spies[-1]
 
-        run.clients.source = Source()
+        run.clients.here.source = Source()
         yield run.server, run.memory, None
         for _ in range(rounds):
             message = method.broadcast(run.server)

@@ -20,9 +20,9 @@ def test_only_those_that_took_part_have_a_memory(monkeypatch: pytest.MonkeyPatch
     used: list[int] = []
 
     def look(clients: InProcess) -> None:
-        assert isinstance(clients.memories, LateMemory)
-        memories.append(clients.memories)
-        used.append(clients.memories.used)
+        assert isinstance(clients.here.memories, LateMemory)
+        memories.append(clients.here.memories)
+        used.append(clients.here.memories.used)
 
     watch(monkeypatch, after=look)
     chosen = schedule(6, 4, clients=1000)

@@ -2,44 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from pdmm.common import trees
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.engines.broadcasts import Broadcasts
-from pdmm.engines.client_round import Part, add_up, client_round
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.clients import Clients, Vector
 from pdmm.engines.exchange import Evaluation, Outcome, Question, Sums, add
-from pdmm.engines.memories import EveryMemory, LateMemory, Memories
-from pdmm.engines.receipts import Receipts
-from pdmm.engines.traffic import Envelope, Sent, count
-from pdmm.links.checks import Flags, Indices
-from pdmm.links.links import Contact, Links, Plan
+from pdmm.engines.workplace import Workplace
+from pdmm.links.links import Links
 from pdmm.methods.base import Method
 from pdmm.problems.base import Floats, Problem, SumOfBlocks, Total
 from pdmm.problems.constants import Constants
 from pdmm.problems.lazy import Lazy
-
-
-class Job(NamedTuple):
-    """Clients that are worked on together: of one block, with equally many steps."""
-
-    clients: slice | Indices
-    steps: int
-    rows: Indices | None = None
-    """Which of those that hear the message they are; None where all do."""
-
-
-class Worked(NamedTuple):
-    """What the clients of a job did, and what they remember of it."""
-
-    part: Part
-    before: Any
-    after: Any
 
 
 class InProcess(Clients):
@@ -51,7 +29,7 @@ class InProcess(Clients):
     """
 
     threads: Threads
-    memories: Memories
+    here: Workplace
 
     def __init__(self, problem: Problem, team: Team = ALONE) -> None:
         if not isinstance(problem, Problem):
@@ -119,30 +97,17 @@ class InProcess(Clients):
 
     def prepare(self, method: Method, x0: Vector, weights: Vector, rounds: int) -> None:
         problem = self.problem
-        self.all_weights = weights
         self.weights = weights[self.own]
         self.weight = float(weights.sum())
-        self.source = self.team.agree(
+        source = self.team.agree(
             lambda: problem.prepare(rounds, method.steps, method.exact, self.threads)
         )
-        self.sum = SumOfBlocks(problem, problem.evaluator(self.source), self.weights, self.threads)
-        self.blocks = problem.blocks()
-        self.starts = np.array([block.start for block in self.blocks])
-        m = problem.clients
-        self.cursor = np.zeros(m, dtype=np.int64)
-        self.receipts = Receipts(m)
-        self.broadcasts = Broadcasts(method, x0, self.dtype, m, rounds)
-        self.memories = self._first_memories(method, x0)
-
-    def _first_memories(self, method: Method, x0: Vector) -> Memories:
-        m, start = self.problem.clients, x0.astype(self.dtype)[None]
-        exact = self.links.bits is not None  # rounded changes add up to the same at both ends
-        if self.links.perfect:
-            rows = method.client_start(np.repeat(start, m, axis=0))
-            return EveryMemory(trees.cast(rows, np.float64) if exact else rows, m)
-        row = method.client_start(start)
-        row = trees.cast(row, np.float64) if exact else row
-        return LateMemory(row, m, self.problem.memory_folder)
+        self.sum = SumOfBlocks(problem, problem.evaluator(source), self.weights, self.threads)
+        self.broadcasts = Broadcasts(method, x0, self.dtype, problem.clients, rounds)
+        self.here = Workplace(
+            problem, source, self.weights, self.threads, self.links, self.broadcasts, self.own
+        )
+        self.here.begin(method, x0.astype(self.dtype))
 
     def total(self, minimum: bool) -> Total | None:
         if not minimum and not isinstance(self.problem, Lazy):
@@ -155,8 +120,8 @@ class InProcess(Clients):
         message = self.broadcasts.send(question.message, r, plan.bits)
 
         def work() -> Sums:
-            sent = self._sent(question.method, plan, r)
-            parts = self._parts(question.method, message, plan, r)
+            sent = self.here.sent(question.method, plan, r)
+            parts = self.here.round(question.method, message, plan, r)
             value = self._evaluated(question.evaluate)
             return add(parts, sent, value, self._steepest(question.watch))
 
@@ -168,114 +133,6 @@ class InProcess(Clients):
     def _of_all(self, work: Callable[[], Sums], question: Question) -> Sums:
         """What all clients did, from the work of those that are here."""
         return work()
-
-    def _parts(self, method: Method, message: Any, plan: Plan, r: int) -> list[Part]:
-        """What the clients here do, block by block."""
-        if plan.contact is None:
-            jobs = self._everyone(method, plan)
-            everyone = list(
-                self.threads.map(lambda job: self._at_once(method, message, job, plan.bits), jobs)
-            )
-            if plan.bits is not None:
-                self.broadcasts.heard_last[:] = r
-            return everyone
-        contact = plan.contact.among(self.own)
-        counts = np.full(len(contact.listeners), method.steps)
-        if plan.steps is not None:
-            counts = plan.steps[plan.contact.listeners_in(self.own)]
-        return self._some(method, message, contact, counts, plan.bits, r)
-
-    def _everyone(self, method: Method, plan: Plan) -> list[Job]:
-        """Every client, block by block."""
-        if plan.steps is None:
-            return [Job(block, method.steps) for block in self.blocks]
-        here = np.arange(self.problem.clients)
-        return self._grouped(here, plan.steps[self.own])
-
-    def _grouped(self, clients: Indices, steps: Any) -> list[Job]:
-        """Some clients, block by block and with equally many steps in each job."""
-        if not len(clients):
-            return []
-        block = np.searchsorted(self.starts, clients, side="right")
-        order = np.lexsort((clients, steps, block))
-        key = np.column_stack([block, steps])[order]
-        cuts = np.flatnonzero((np.diff(key, axis=0) != 0).any(axis=1)) + 1
-        return [Job(clients[rows], int(steps[rows[0]]), rows) for rows in np.split(order, cuts)]
-
-    def _at_once(self, method: Method, message: Any, job: Job, bits: int | None) -> Part:
-        """The round of clients that know that their upload arrives: they commit at once."""
-        f = self.source.at(job.clients, self.cursor[job.clients])
-        memory = self.memories.read(job.clients)
-        done = client_round(method, f, message, memory, job.steps, bits)
-        self.memories.write(job.clients, done.after)
-        self.cursor[job.clients] += job.steps
-        first = job.clients.start if isinstance(job.clients, slice) else job.clients
-        return add_up(
-            method, done.upload, self.weights[job.clients], done.tally, self.first + first
-        )
-
-    def _some(
-        self,
-        method: Method,
-        message: Any,
-        contact: Contact,
-        counts: Any,
-        bits: int | None,
-        r: int,
-    ) -> list[Part]:
-        """The round of the clients that hear the message; not every upload need arrive."""
-        clients = contact.listeners
-        arrives = contact.arrives[contact.heard]
-        told = contact.told[contact.heard] & arrives
-        self.receipts.settle(clients, self.memories)
-        jobs = self._grouped(clients, counts)
-        worked = list(
-            self.threads.map(lambda job: self._work(method, message, job, arrives, bits), jobs)
-        )
-        self.receipts.number(clients, arrives)
-        self.broadcasts.heard(clients, arrives, r)
-        for job, work in zip(jobs, worked, strict=True):
-            clients = np.asarray(job.clients)
-            self.receipts.keep(clients, told[job.rows], work.before, work.after, self.memories)
-        return [work.part for work in worked]
-
-    def _work(
-        self, method: Method, message: Any, job: Job, arrives: Flags, bits: int | None
-    ) -> Worked:
-        """The work of a job, and what of it arrives; memories stay as they are."""
-        clients = np.asarray(job.clients)
-        f = self.source.at(clients, self.cursor[clients])
-        memory = self.memories.read(clients)
-        done = client_round(method, f, message, memory, job.steps, bits)
-        self.cursor[clients] += job.steps
-        # What is lost must not count at all: not even as 0 times NaN.
-        there = arrives[job.rows]
-        upload = trees.rows(done.upload, there)
-        numbers = self.first + clients[there]
-        part = add_up(method, upload, self.weights[clients[there]], done.tally, numbers)
-        return Worked(part, done.before, done.after)
-
-    def _sent(self, method: Method, plan: Plan, r: int) -> Sent:
-        """What is sent: also what does not arrive."""
-        ships = self.links.ships_memories
-        envelope = Envelope(
-            vector=self.broadcasts.vector,
-            up=self.broadcasts.vector_bytes(plan.bits),
-            numbered=plan.contact is not None,
-            memory=method.memory_vectors if ships else 0,
-            draft=method.draft_vectors if ships else 0,
-        )
-        m = self.problem.clients
-        if plan.contact is None and plan.bits is None:
-            return count(method, envelope, m, m)
-        chosen: Indices = np.arange(m)
-        heard = m
-        if plan.contact is not None:
-            contact = plan.contact.among(self.own)
-            chosen = contact.chosen
-            heard = int(contact.heard.sum())
-        down = self.broadcasts.bytes_down(chosen, r, plan.bits)
-        return count(method, envelope, len(chosen), heard, down)
 
     def _steepest(self, watch: bool) -> float:
         """The largest L that the secants of the run's gradients have met."""
@@ -328,22 +185,17 @@ class InProcess(Clients):
         self.broadcasts.load(state["broadcasts"])
 
     def tables(self) -> Tables:
-        numbers = np.arange(self.own.start, self.own.stop)
         learnt = self.problem.run_state()
+        numbers = np.arange(self.own.start, self.own.stop) if learnt else np.arange(0)
         return {
-            "memory": self.memories.table(self.first),
-            "cursor": Table(numbers, [self.cursor]),
+            **self.here.tables(),
             "heard": self.broadcasts.table(self.first),
-            "learnt": Table(numbers if learnt else np.arange(0), learnt),
-            **self.receipts.tables(self.first),
+            "learnt": Table(numbers, learnt),
         }
 
     def load_tables(self, tables: Tables) -> None:
         learnt = tables["learnt"].columns
         if learnt:
             self.problem.load_run_state(learnt)
-        self.memories.load(tables["memory"], self.first)
-        (self.cursor,) = tables["cursor"].columns
+        self.here.load(tables)
         self.broadcasts.load_table(tables["heard"])
-        like = self.memories.read(np.arange(0))
-        self.receipts.load(tables, like, self.first)

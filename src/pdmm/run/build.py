@@ -29,6 +29,8 @@ class Run:
     certify: Certifier
     recorder: Recorder
     state: RunState
+    weight: float
+    """Of all clients."""
     setup_seconds: float
     certificate: Certificate | None = None
     """Of the state's x, if there is one already."""
@@ -37,7 +39,7 @@ class Run:
 
     def prox(self, v: Floats, t: float) -> Floats:
         """The prox of t h / (sum of weights), as methods want it."""
-        return prox_of(self.settings.regulariser, float(self.settings.weights.sum()), v, t)
+        return prox_of(self.settings.regulariser, self.weight, v, t)
 
     @property
     def over(self) -> bool:
@@ -84,6 +86,7 @@ def build(clients: Clients, settings: Settings) -> Run:
             tolerance=s.tolerance,
             accounts=Accounts(exact_error=0.0 if method.exact else None),
         ),
+        weight=weight,
         setup_seconds=perf_counter() - begun,
     )
 

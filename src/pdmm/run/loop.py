@@ -116,10 +116,9 @@ def _residuals(run: Run, outcome: Outcome) -> dict[str, float | None]:
     """What certificates say of a round, besides its x."""
     apart = outcome.disagreement
     duals = run.state.method.imbalance(run.state.server, outcome.mean)
-    weight = float(run.settings.weights.sum())
     return {
         "consensus": None if apart is None else float(np.sqrt(apart)),
-        "dual_sum": None if duals is None else weight * float(np.linalg.norm(duals)),
+        "dual_sum": None if duals is None else run.weight * float(np.linalg.norm(duals)),
     }
 
 

@@ -57,7 +57,9 @@ class Watched:
 
     def each(self, part: Callable[[Block, slice], Floats]) -> Vector:
         """Something of every block of clients, joined, with one row per client."""
-        parts = (part(self.clients.source.at(block), block) for block in self.clients.blocks)
+        parts = (
+            part(self.clients.here.source.at(block), block) for block in self.clients.here.blocks
+        )
         return np.concatenate([np.asarray(rows, dtype=np.float64) for rows in parts])
 
     def __iter__(self) -> Iterator[Round]:
@@ -79,7 +81,7 @@ class Watched:
 
     def _memories(self) -> Any:
         """A copy of what every client remembers, in float64."""
-        rows = self.clients.memories.read(slice(None))
+        rows = self.clients.here.memories.read(slice(None))
         return trees.each(lambda field: field.astype(np.float64), rows)
 
     def _optimum(self, x_star: Any) -> Vector:
