@@ -24,7 +24,7 @@ from benchmarks.auto_problems import Known, cases
 from benchmarks.timing import heading
 from pdmm.common.threads import Threads
 from pdmm.methods.adaptive import Adaptive
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 Array = npt.NDArray[np.float64]
 Make = Callable[[float], pdmm.Method]

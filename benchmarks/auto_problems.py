@@ -14,8 +14,9 @@ from scipy.optimize import minimize
 
 import pdmm
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Floats, SumOfBlocks
+from pdmm.problems.block import Floats
 from pdmm.problems.softmax import SoftmaxBlock
+from pdmm.problems.sums import SumOfBlocks
 
 Array = npt.NDArray[np.float64]
 

@@ -16,7 +16,8 @@ from pdmm.engines.mpi import MPI
 from pdmm.engines.ranks import Ranks
 from pdmm.engines.sites.sites import Sites
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Problem
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Floats
 from pdmm.regularisers import Regulariser
 from pdmm.result import Result
 from pdmm.run import finish, loop

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 import pdmm
-from pdmm.problems.base import Block
+from pdmm.problems.block import Block
 
 Array = npt.NDArray[Any]
 

@@ -17,7 +17,7 @@ from builders.formulas import (
 )
 from builders.own_functions import identity, own_functions, quadratics, square
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Block
+from pdmm.problems.block import Block
 
 Array = npt.NDArray[Any]
 

@@ -21,7 +21,7 @@ from builders.samples import (
     rows_of,
 )
 from pdmm.common.threads import Threads
-from pdmm.problems.base import SumOfBlocks
+from pdmm.problems.sums import SumOfBlocks
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -17,7 +17,8 @@ from builders.formulas import (
 )
 from builders.samples import DTYPES, frozen, labelled
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Block, SumOfBlocks
+from pdmm.problems.block import Block
+from pdmm.problems.sums import SumOfBlocks
 
 Array = npt.NDArray[Any]
 

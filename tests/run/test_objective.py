@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 import pdmm
-from pdmm.problems.base import Total
+from pdmm.problems.sums import Total
 from pdmm.run.objective import Objective
 
 Vector = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ from pdmm.engines.client_tables import Table
 from pdmm.links.checks import Flags, Indices
 from pdmm.links.quantise import packed_bytes, rounded
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 
 class Broadcasts:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pdmm.common import trees
 from pdmm.links.quantise import rounded
 from pdmm.methods.base import Method
-from pdmm.problems.base import Block, Floats, Tally
+from pdmm.problems.block import Block, Floats, Tally
 
 
 class Done(NamedTuple):

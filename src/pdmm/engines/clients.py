@@ -12,8 +12,9 @@ from pdmm.common.team import ALONE, Team
 from pdmm.engines.client_tables import Tables
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Total
+from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
+from pdmm.problems.sums import Total
 
 Vector = npt.NDArray[np.float64]
 

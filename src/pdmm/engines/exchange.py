@@ -9,7 +9,7 @@ from pdmm.common import trees
 from pdmm.engines.client_round import Part
 from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Tally
+from pdmm.problems.block import Floats, Tally
 
 
 class Evaluation(NamedTuple):

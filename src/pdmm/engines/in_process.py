@@ -15,9 +15,11 @@ from pdmm.engines.exchange import Evaluation, Outcome, Question, Sums, add
 from pdmm.engines.workplace import Workplace
 from pdmm.links.links import Links
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Problem, SumOfBlocks, Total
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
 from pdmm.problems.lazy import Lazy
+from pdmm.problems.sums import SumOfBlocks, Total
 
 
 class InProcess(Clients):

@@ -15,7 +15,8 @@ from pdmm.engines.exchange import Question, Sums
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
-from pdmm.problems.base import Problem, Tally
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Tally
 from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
 from pdmm.problems.secants import Shown
 

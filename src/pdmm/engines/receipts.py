@@ -53,7 +53,7 @@ class Receipts:
         both = zip(before, after, strict=True)
         memories.write(clients, trees.build(before, [chosen(old, new) for old, new in both]))
         for k in np.flatnonzero(~told):
-            self.drafts[int(clients[k])] = trees.rows(after, np.array([k]))
+            self.drafts[int(clients[k])] = _row(after, int(k))
 
     # --- checkpoints ------------------------------------------------------------------------
 
@@ -75,3 +75,8 @@ class Receipts:
         drafts = tables["drafts"]
         for k, i in enumerate((drafts.clients - first).tolist()):
             self.drafts[i] = trees.build(like, [field[k : k + 1] for field in drafts.columns])
+
+
+def _row(fields: Any, k: int) -> Any:
+    """One client's row, as a copy: the others' need not be kept for its sake."""
+    return trees.each(lambda field: field[k : k + 1].copy(), fields)

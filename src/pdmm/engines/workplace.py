@@ -16,7 +16,8 @@ from pdmm.engines.traffic import Envelope, Sent, count
 from pdmm.links.checks import Flags, Indices
 from pdmm.links.links import Contact, Links, Plan
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Problem, Source
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Floats, Source
 
 
 class Job(NamedTuple):

@@ -12,7 +12,7 @@ from pdmm.graphs.agreement import Agreement
 from pdmm.graphs.edges import Edges, Flags, Part
 from pdmm.graphs.incidence import Incidence, Indices
 from pdmm.graphs.spectrum import Slowest, slowest_of_graph
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 CACHED = 2**15  # numbers that are worked on at a time
 

@@ -12,7 +12,7 @@ from pdmm.graphs.edges import Edges, Flags, Part
 from pdmm.graphs.incidence import Incidence, Indices, ranges
 from pdmm.graphs.kernel import Kernel
 from pdmm.graphs.spectrum import Slowest, slowest_of_constraints
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 
 class Constrained(Edges):

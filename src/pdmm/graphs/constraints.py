@@ -8,7 +8,7 @@ from scipy import sparse
 
 from pdmm.common.checks import floats
 from pdmm.graphs.incidence import Incidence, Indices
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 Ends = tuple[int, int]  # positions of i and j
 

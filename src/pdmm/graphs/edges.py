@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pdmm.graphs.allowed import Allowed
 from pdmm.graphs.incidence import Incidence, Indices
 from pdmm.graphs.spectrum import Slowest
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 Flags = npt.NDArray[np.bool_]
 

@@ -5,7 +5,7 @@ import numpy as np
 from pdmm.graphs.incidence import Indices
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes.group import Updates
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 
 class Moves:

@@ -10,7 +10,7 @@ from pdmm.graphs.network import Network
 from pdmm.graphs.nodes.group import Group
 from pdmm.graphs.optimum import Optimum
 from pdmm.graphs.result import NetworkHistory
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 HELD_BYTES = 2**22  # of iterates that wait to be evaluated together
 COLUMNS = ("iteration", "error", "consensus", "objective", "messages", "bytes", "seconds")

@@ -15,7 +15,7 @@ from pdmm.graphs.moves import Moves
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes.group import Updates
 from pdmm.graphs.schedule import Plan
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 
 class Run:

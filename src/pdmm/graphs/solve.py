@@ -21,7 +21,7 @@ from pdmm.graphs.run import Run
 from pdmm.graphs.schedule import read_order
 from pdmm.graphs.settings import Schedule, Settings, checked, is_auto
 from pdmm.graphs.vectors import EdgeVectors, NodeVectors, read_vectors
-from pdmm.problems.base import Block
+from pdmm.problems.block import Block
 
 
 def solve_network(

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from pdmm.common.checks import vector
 from pdmm.graphs.network import Network
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 
 class NodeVectors(Mapping[Any, Floats]):

@@ -9,9 +9,11 @@ from scipy import sparse
 from pdmm.common.checks import ClientError, floats, whole
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Block, Clients, Floats, Problem, partition
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Block, Clients, Floats
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import ends
+from pdmm.problems.partition import partition
 from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
 from pdmm.problems.quadratic.total import DenseTotal
 

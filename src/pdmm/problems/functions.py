@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from pdmm.common.checks import ClientError, not_negative, positive, whole
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Block, Clients, Floats, Problem, Source
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Block, Clients, Floats, Source
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.secants import Secants, Shown
 

@@ -12,8 +12,10 @@ import numpy.typing as npt
 from pdmm.common.checks import ClientError, whole
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Block, Clients, Floats, Problem, Total
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Block, Clients, Floats
 from pdmm.problems.constants import Which
+from pdmm.problems.sums import Total
 
 BLOCK = 64  # clients that are worked on together
 

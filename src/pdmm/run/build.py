@@ -7,7 +7,8 @@ import numpy as np
 
 from pdmm.engines.clients import Clients
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Total
+from pdmm.problems.block import Floats
+from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate, Traffic
 from pdmm.run.certificate import Certifier, proven_convexity

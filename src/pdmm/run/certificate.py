@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
 from pdmm.engines.clients import Clients
-from pdmm.problems.base import Floats, Total
+from pdmm.problems.block import Floats
+from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pdmm.common.checks import ClientError
 from pdmm.engines.exchange import Outcome, Question
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 from pdmm.result import Certificate
 from pdmm.run.build import Run
 from pdmm.run.reasons import certified, why_diverged

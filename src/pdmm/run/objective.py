@@ -5,7 +5,8 @@ import numpy.typing as npt
 
 from pdmm.engines.clients import Clients
 from pdmm.engines.exchange import Evaluation
-from pdmm.problems.base import Floats, Total
+from pdmm.problems.block import Floats
+from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser, SquaredL2
 
 ROUNDING = float(np.finfo(np.float64).eps)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from pdmm.engines.clients import Clients
 from pdmm.methods.base import Method
-from pdmm.problems.base import Block
+from pdmm.problems.block import Block
 from pdmm.result import Certificate
 from pdmm.run.certificate import refuted_client
 

@@ -8,7 +8,7 @@ import numpy as np
 from pdmm.common import trees
 from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Tally
+from pdmm.problems.block import Floats, Tally
 
 
 @dataclass

@@ -13,7 +13,8 @@ from pdmm.common.checks import number, vector
 from pdmm.engines.exchange import Question
 from pdmm.engines.in_process import InProcess
 from pdmm.methods.family import Family
-from pdmm.problems.base import Block, Floats, Problem
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Block, Floats
 
 Vector = npt.NDArray[np.float64]
 NO_PROBLEM = "problem must be a pdmm problem, e.g. LeastSquares, got {!r}"

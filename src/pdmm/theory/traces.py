@@ -12,7 +12,8 @@ import numpy as np
 
 from pdmm.common.checks import whole
 from pdmm.methods import GPDMM
-from pdmm.problems.base import Block, Problem
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Block
 from pdmm.theory.bounds import Curve, theorem2_bound
 from pdmm.theory.conditions import step_below
 from pdmm.theory.rates import Theorem1, gpdmm_rate

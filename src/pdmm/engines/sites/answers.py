@@ -7,7 +7,7 @@ import numpy as np
 from pdmm.common import trees
 from pdmm.engines.client_round import Shapes
 from pdmm.engines.sites.roster import Payload, SiteError
-from pdmm.problems.base import Tally
+from pdmm.problems.block import Tally
 
 
 def check_answer(answer: Payload, shapes: Shapes, where: str, clients: int) -> None:

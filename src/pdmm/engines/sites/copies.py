@@ -11,7 +11,7 @@ from pdmm.engines.client_round import committed
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.memories import EveryMemory
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 
 class Copies:

@@ -17,8 +17,10 @@ from pdmm.common.threads import Threads
 from pdmm.engines.client_round import Done, Shapes, client_round
 from pdmm.engines.sites.roster import SiteError
 from pdmm.methods.base import Method
-from pdmm.problems.base import Problem, Source, SumOfBlocks, Tally
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Source, Tally
 from pdmm.problems.lazy import Lazy
+from pdmm.problems.sums import SumOfBlocks
 
 Payload = dict[str, Any]
 

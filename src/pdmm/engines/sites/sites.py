@@ -25,7 +25,7 @@ from pdmm.engines.sites.asking import Asked, ask_round
 from pdmm.engines.sites.copies import Copies
 from pdmm.engines.sites.roster import Connection, Payload, Roster, SiteError
 from pdmm.methods.base import Method
-from pdmm.problems.base import Floats, Tally
+from pdmm.problems.block import Floats, Tally
 from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
 from pdmm.problems.secants import Shown
 

@@ -9,7 +9,7 @@ from pdmm.graphs.incidence import Indices
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes.group import Group, Rows, Updates, Vector
 from pdmm.graphs.nodes.inverses import inverses
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 from pdmm.problems.elementary import shrink
 
 Factors = tuple[Vector, Vector]  # a root of a matrix, and the root's inverse

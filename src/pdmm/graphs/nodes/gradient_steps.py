@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes.group import Group, LocalSteps, Rows, Updates
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 Cursor = npt.NDArray[np.int64]
 

@@ -12,7 +12,7 @@ from pdmm.common.checks import ClientError
 from pdmm.graphs.allowed import Kinks, Quadratics
 from pdmm.graphs.incidence import Indices
 from pdmm.graphs.network import Network
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 
 Rows = slice | Indices
 Vector = npt.NDArray[np.float64]

@@ -12,7 +12,8 @@ from pdmm.graphs.nodes.absolute import AbsoluteGroup
 from pdmm.graphs.nodes.group import Group
 from pdmm.graphs.nodes.quadratic import GROUPS, QuadraticGroup, ZeroGroup
 from pdmm.graphs.nodes.smooth import FunctionGroup, ProxGroup, SmoothGroup
-from pdmm.problems.base import Floats, Problem
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Floats
 from pdmm.problems.elementary import Absolute, Zero
 from pdmm.problems.functions import Functions
 from pdmm.problems.quadratic import Diagonal, Gram, Quadratics

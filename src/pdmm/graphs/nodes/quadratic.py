@@ -14,7 +14,7 @@ from pdmm.graphs.nodes.gradient_steps import Cursor, DifferentiableGroup
 from pdmm.graphs.nodes.group import LocalSteps, Rows, Updates, ValueAndGradient, Vector
 from pdmm.graphs.nodes.inverses import inverses
 from pdmm.graphs.nodes.quadratic_updates import DenseUpdates, DiagonalUpdates, SpectralUpdates
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 from pdmm.problems.quadratic import Diagonal, Gram, Quadratics, Spectral
 
 

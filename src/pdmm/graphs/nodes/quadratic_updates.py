@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pdmm.graphs.nodes.group import Group, Rows, Updates, Vector
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 from pdmm.problems.quadratic import Spectral
 
 

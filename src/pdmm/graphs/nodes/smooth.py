@@ -9,7 +9,8 @@ from pdmm.graphs.incidence import Indices
 from pdmm.graphs.network import Network
 from pdmm.graphs.nodes.gradient_steps import Cursor, DifferentiableGroup
 from pdmm.graphs.nodes.group import LocalSteps, Rows, Updates, ValueAndGradient, Vector, naming
-from pdmm.problems.base import Block, Floats, Problem
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Block, Floats
 from pdmm.problems.functions import Functions
 from pdmm.problems.minimise import minimise_with
 

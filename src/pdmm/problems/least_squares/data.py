@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient, per_client, same_dtype
-from pdmm.problems.base import Block, Clients, Floats
+from pdmm.problems.block import Block, Clients, Floats
 
 Vector = npt.NDArray[np.float64]
 

@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Floats, partition
+from pdmm.problems.block import Floats
 from pdmm.problems.least_squares.data import Moments, Samples
+from pdmm.problems.partition import partition
 from pdmm.problems.quadratic import Gram, Quadratics, Rows, Spectral
 
 HELD_BYTES = 2**29  # a problem whose forms are larger than this holds one form at a time

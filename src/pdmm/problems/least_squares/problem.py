@@ -8,12 +8,14 @@ import numpy.typing as npt
 
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Clients, Problem, Source, partition
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Clients, Source
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
 from pdmm.problems.least_squares.data import Moments, Residuals, Samples, checked
 from pdmm.problems.least_squares.forms import Forms
 from pdmm.problems.least_squares.random_data import RandomData
+from pdmm.problems.partition import partition
 from pdmm.problems.quadratic import Gram, QuadraticBlock, Quadratics, Spectral
 from pdmm.problems.quadratic.total import DenseTotal, QuadraticTotal, WideTotal, stacked
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pdmm.common.checks import not_negative, whole
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Floats
+from pdmm.problems.block import Floats
 from pdmm.problems.least_squares.data import Moments, moments
 
 

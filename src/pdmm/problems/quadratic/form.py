@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.base import Block, Clients, Floats, descend
+from pdmm.problems.block import Block, Clients, Floats, descend
 
 CACHE_BYTES = 4 * 2**20  # matrices that are used several times in a row
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.base import Clients, Floats
+from pdmm.problems.block import Clients, Floats
 from pdmm.problems.quadratic.form import Quadratics, times
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient
-from pdmm.problems.base import Clients, Floats
+from pdmm.problems.block import Clients, Floats
 from pdmm.problems.quadratic.form import Quadratics, times, transposed_times
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.base import Clients, Floats
+from pdmm.problems.block import Clients, Floats
 from pdmm.problems.quadratic.form import Quadratics, some_rows, times, transposed_times
 
 KEPT_BYTES = 64 * 2**20  # functions of the eigenvalues, for parameters used before

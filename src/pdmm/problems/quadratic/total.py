@@ -6,8 +6,9 @@ from scipy import linalg
 
 from pdmm.common.checks import PerClient
 from pdmm.common.team import ALONE, Team
-from pdmm.problems.base import Floats, Total
+from pdmm.problems.block import Floats
 from pdmm.problems.eigenvalues import proven_ends
+from pdmm.problems.sums import Total
 
 Vector = npt.NDArray[np.float64]
 

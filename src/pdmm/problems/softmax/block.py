@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 
 from pdmm.common.checks import PerClient
-from pdmm.problems.base import Block, Floats
+from pdmm.problems.block import Block, Floats
 
 Labels = npt.NDArray[np.integer]
 

@@ -8,9 +8,11 @@ import numpy.typing as npt
 from pdmm.common.checks import not_negative, per_client, same_dtype, whole
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
-from pdmm.problems.base import Clients, Floats, Problem, partition
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Clients, Floats
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import curvature, curvature_of_rows
+from pdmm.problems.partition import partition
 from pdmm.problems.softmax.block import Labels, SoftmaxBlock
 
 

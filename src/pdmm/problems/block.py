@@ -1,0 +1,188 @@
+"""The functions of a block of clients: gradients, values, K local steps, exact steps."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.problems.minimise import minimise
+
+Floats: TypeAlias = npt.NDArray[np.floating]
+Clients: TypeAlias = slice | npt.NDArray[np.integer]
+
+
+@dataclass
+class Tally:
+    """What was asked of the clients of a block, summed over them."""
+
+    gradients: int = 0
+    values: int = 0
+    exact: int = 0
+    error: float = 0.0  # the largest relative residual of an exact step
+    missed: float = 0.0  # the largest of those that missed what was asked of them
+
+    def add(self, other: "Tally") -> None:
+        """Count what was asked of other clients too."""
+        self.gradients += other.gradients
+        self.values += other.values
+        self.exact += other.exact
+        self.error = max(self.error, other.error)
+        self.missed = max(self.missed, other.missed)
+
+
+class Block(ABC):
+    """The functions of a block of b clients: arrays have a row a client, or none for all."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.tally = Tally()
+
+    @abstractmethod
+    def _gradient(self, x: Floats) -> Floats:
+        """Gradients (b, d) at x, which is (d,) or (b, d)."""
+
+    @abstractmethod
+    def value(self, x: Floats) -> Floats:
+        """Values (b,), in float64."""
+
+    def divergence(self, x: Floats, y: Floats) -> Floats:
+        """f_i(x) - f_i(y) - grad f_i(y)·(x - y), (b,), without cancellation."""
+        raise NotImplementedError
+
+    def gradient(self, x: Floats) -> Floats:
+        """Gradients (b, d) at x, counted."""
+        self.tally.gradients += self.size
+        return self._gradient(x)
+
+    def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
+        """Gradients (b, d) at x for certificates: in float64 where the data allow it."""
+        return self.gradient(x).astype(np.float64, copy=False)
+
+    def steps(
+        self,
+        start: Floats,
+        *,
+        step: float,
+        count: int,
+        shift: Floats | None = None,
+        anchor: Floats | None = None,
+        rho: float = 0.0,
+        average: bool = False,
+    ) -> tuple[Floats, Floats]:
+        """``count`` gradient steps on f_i(x) + shift·x + rho/2 ‖x - anchor‖²: (last, mean)."""
+        self.tally.gradients += count * self.size
+        return self._steps(start, step, count, _pull(shift, anchor, rho), rho, average)
+
+    def _steps(
+        self,
+        start: Floats,
+        step: float,
+        count: int,
+        pull: Floats | None,
+        rho: float,
+        average: bool,
+    ) -> tuple[Floats, Floats]:
+        return descend(self._gradient, start, step, count, pull, rho, average)
+
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
+        """Minimise f_i(x) + rho/2 ‖x - anchor‖², client by client, to a gradient of slack."""
+        self.tally.exact += self.size
+        rows = np.empty_like(anchor)
+        for i, a in enumerate(anchor):
+            solution = minimise(
+                self.smooth(i),
+                a,
+                rho,
+                start if start.ndim == 1 else start[i],
+                self.tolerance,
+                0.0 if slack is None else float(slack[i]),
+            )
+            rows[i] = solution.x
+            self.tally.gradients += solution.calls
+            self.tally.values += solution.calls
+            self.tally.error = max(self.tally.error, solution.error)
+            if solution.missed:
+                self.tally.missed = max(self.tally.missed, solution.error)
+        return rows
+
+    tolerance = 1e-10  # of an exact step: its residual, relative to the terms that cancel in it
+
+    def smooth(self, i: int) -> Callable[[npt.NDArray[np.float64]], tuple[float, Floats]]:
+        """The i-th client's function for a general solver: x -> (value, gradient), in float64."""
+        raise NotImplementedError
+
+
+def _pull(shift: Floats | None, anchor: Floats | None, rho: float) -> Floats | None:
+    """The part shift - rho anchor of the gradient that does not depend on x."""
+    if anchor is None or rho == 0:
+        return shift
+    return -rho * anchor if shift is None else shift - rho * anchor
+
+
+def descend(
+    gradient: Callable[[Floats], Floats],
+    start: Floats,
+    step: float,
+    count: int,
+    pull: Floats | None,
+    rho: float,
+    average: bool,
+) -> tuple[Floats, Floats]:
+    """Gradient steps x -= step (gradient(x) + rho x + pull), one after the other."""
+    x, total = start, None
+    for _ in range(count):
+        g = gradient(x)
+        if rho:
+            g += rho * x
+        if pull is not None:
+            g += pull
+        g *= -step
+        g += x
+        x = g
+        if average:
+            total = x.copy() if total is None else np.add(total, x, out=total)
+    return x, (x if total is None else total * (1 / count))
+
+
+class OneClient:
+    """One client's function on vectors of shape (d,): what a deployed client is given."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def gradient(self, x: Floats) -> Floats:
+        return np.asarray(self.block.gradient(x)[0])
+
+    def steps(
+        self,
+        start: Floats,
+        *,
+        step: float,
+        count: int,
+        shift: Floats | None = None,
+        anchor: Floats | None = None,
+        rho: float = 0.0,
+        average: bool = False,
+    ) -> tuple[Floats, Floats]:
+        last, mean = self.block.steps(
+            start, step=step, count=count, shift=shift, anchor=anchor, rho=rho, average=average
+        )
+        return last[0], mean[0]
+
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
+        left = None if slack is None else np.reshape(slack, 1)
+        return np.asarray(self.block.prox(anchor[None], rho, start, left)[0])
+
+
+class Source(Protocol):
+    """Where an engine gets the clients' functions from, prepared for a run."""
+
+    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Block:
+        """The functions of some clients, whose mini-batches continue at ``cursor``."""
