@@ -16,7 +16,7 @@ endif
 .PHONY: help setup demo test test-fast coverage lint bench reproduce clean
 
 help:
-	@echo "make demo    run all methods on the paper's least-squares problem (about 15 s)"
+	@echo "make demo    run all methods on the paper's least-squares problem (about 10 s)"
 	@echo "make test    lint, types, tests and doctests"
 	@echo "make test-fast   tests that need neither patience nor other processes, and doctests (a minute)"
 	@echo "make coverage    which lines the tests run, without those of a real federation"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pdmm.common.progress import progress_bar
 from rich.console import Console
 
 import pdmm
-from pdmm.report.progress import progress_bar
 from pdmm.report.text_tables import comparison
 
 
