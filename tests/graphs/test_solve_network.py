@@ -22,6 +22,7 @@ from builders.networks import (
 nx: Any = importlib.import_module("networkx")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [(name, "synchronous") for name in LIMITS]
@@ -60,6 +61,7 @@ def test_the_optimum_of_averaging_is_the_mean() -> None:
     np.testing.assert_allclose(np.asarray(result.x), np.tile(a.mean(0), (12, 1)), atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [0.2, 0.5])
 @pytest.mark.parametrize("schedule", ["synchronous", "asynchronous"])
 @pytest.mark.parametrize("name", ["consensus", "consensus of numbers", list(LIMITS)[2]])

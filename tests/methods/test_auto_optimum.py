@@ -37,6 +37,7 @@ def plain_optimum(kind: str, dtype: Any = np.float64) -> Vector:
     return np.asarray(result.x, dtype=np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(REGULARISERS))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_adapted_and_accelerated_runs_reach_the_plain_optimum(kind: str, dtype: Any) -> None:

@@ -89,6 +89,7 @@ any_least_squares = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(some, max_examples=40)
 @given(case=any_least_squares, far=start_scales)
 def test_least_squares_never_diverge(case: Recipe, far: float) -> None:
@@ -99,6 +100,7 @@ def test_least_squares_never_diverge(case: Recipe, far: float) -> None:
     assert_safe(problem, every_auto()[name], 60, x0=x0)
 
 
+@pytest.mark.slow
 @settings(some, max_examples=7)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -159,6 +161,7 @@ def smooth_functions(seed: int, most: int) -> tuple[pdmm.Functions, Vector]:
     return pdmm.Functions(values, slopes, d), x0
 
 
+@pytest.mark.slow
 @settings(some, max_examples=12)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_smooth_functions_never_diverge(seed: int) -> None:
@@ -166,6 +169,7 @@ def test_smooth_functions_never_diverge(seed: int) -> None:
     assert_safe(problem, None, 60, x0=x0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_gradient_methods_never_diverge_on_smooth_functions(seed: int) -> None:
     problem, x0 = smooth_functions(seed, most=2)
@@ -253,6 +257,7 @@ def steeper_prox(v: Vector, t: float, p: Vector, q: Vector, k: float) -> Vector:
     return np.asarray(v - t * (q + np.clip(share, 0, 1) * u))
 
 
+@pytest.mark.slow
 @settings(some, max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 12), d=st.integers(1, 3))
 def test_piecewise_linear_functions_never_diverge(seed: int, m: int, d: int) -> None:

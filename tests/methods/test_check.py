@@ -33,6 +33,7 @@ GOOD: list[Method] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", GOOD, ids=repr)
 def test_the_librarys_methods_pass(method: Method) -> None:
     report = check(method, strict=True)
@@ -196,6 +197,7 @@ BROKEN: list[tuple[Method, str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "name", "says"), BROKEN, ids=lambda v: type(v).__name__)
 def test_a_broken_method_is_caught_by_the_right_check(method: Method, name: str, says: str) -> None:
     report = check(method)

@@ -254,6 +254,7 @@ def _regularised(problem: str, h: str) -> tuple[pdmm.Regulariser, Vector]:
     return pdmm.Box(-half, half / 2), _box_optimum(case, w, -half, half / 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONVERGENT)
 @pytest.mark.parametrize("h", ["L1", "SquaredL2", "Box"])
 @pytest.mark.parametrize("problem", CASES)

@@ -153,6 +153,7 @@ def test_nobody_asks_for_all_clients() -> None:
         assert len(calls) <= 13, given
 
 
+@pytest.mark.slow
 def test_a_million_clients() -> None:
     d, x_star = 50, np.linspace(-1, 1, 50)
 
