@@ -39,7 +39,7 @@ def each(function: Callable[[Any], Any], fields: Fields) -> Fields:
 
 def rows(fields: Fields, clients: Rows) -> Fields:
     """Take the rows of some clients: views for a slice, copies otherwise."""
-    return each(lambda field: field[clients], fields)
+    return build(fields, [field[clients] for field in fields])
 
 
 def put(fields: Fields, clients: Rows, new: Fields) -> None:
@@ -50,17 +50,17 @@ def put(fields: Fields, clients: Rows, new: Fields) -> None:
 
 def cast(fields: Fields, dtype: npt.DTypeLike) -> Fields:
     """Make every field an array of one dtype; a field that is one already is not copied."""
-    return each(lambda field: np.asarray(field, dtype=dtype), fields)
+    return build(fields, [np.asarray(field, dtype=dtype) for field in fields])
 
 
 def weighted_sum(weights: npt.NDArray[np.float64], fields: Fields) -> Fields:
     """Add up the rows of each field, weighted, in float64 whatever the field's dtype."""
-    return each(lambda field: weights @ field.astype(np.float64, copy=False), fields)
+    return build(fields, [weights @ field.astype(np.float64, copy=False) for field in fields])
 
 
 def scaled(fields: Fields, weight: float) -> Fields:
     """Divide each field by a weight: a weighted sum becomes a weighted mean."""
-    return each(lambda field: field / weight, fields)
+    return build(fields, [field / weight for field in fields])
 
 
 def added(parts: Sequence[Fields]) -> Fields:

@@ -86,16 +86,11 @@ def add_up(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         sums = trees.weighted_sum(weights, upload)
-        apart = _apart(method, upload, weights)
-        bad = None
-        if not all(np.isfinite(field).all() for field in sums):
-            bad = _bad_client(upload, first)
+        each = method.disagreement(upload)
+        apart = None if each is None else float(weights @ each)
+        finite = [bool(np.isfinite(field).all()) for field in sums]
+        bad = None if all(finite) else _bad_client(upload, first)
     return Part(sums, float(weights.sum()), len(weights), tally, bad, apart)
-
-
-def _apart(method: Method, upload: Any, weights: npt.NDArray[np.float64]) -> float | None:
-    each = method.disagreement(upload)
-    return None if each is None else float(weights @ each)
 
 
 def _bad_client(upload: Any, first: Any) -> int | None:

@@ -76,13 +76,15 @@ class Sums(NamedTuple):
             weight: of the uploads that arrived.
             all_weight: of all clients.
         """
-        mean, share, disagreement = None, 0.0, None
+        mean = None
+        share = 0.0
+        disagreement = None
         if self.uploads is not None:
             share = weight / all_weight
             with np.errstate(over="ignore", invalid="ignore"):
                 mean = trees.scaled(self.uploads, weight)
-                if self.apart is not None:
-                    disagreement = self.apart / weight
+            if self.apart is not None:
+                disagreement = self.apart / weight
         return Outcome(
             mean=mean,
             share=share,
@@ -101,22 +103,32 @@ def add(
 ) -> Sums:
     """Add up what several blocks of clients did, in their order."""
     tally = Tally()
+    bad: int | None = None
+    there: list[Part] = []
     for part in parts:
         tally.add(part.tally)
-    bad = next((part.bad for part in parts if part.bad is not None), None)
-    there = [part for part in parts if part.arrived]
+        if bad is None:
+            bad = part.bad
+        if part.arrived:
+            there.append(part)
     uploads = None
-    apart: float | None = None
+    weight = 0.0
+    arrived = 0
+    apart: float | None = 0.0 if there else None
     with np.errstate(over="ignore", invalid="ignore"):
         if there:
             uploads = trees.added([part.sums for part in there])
-            known = [part.apart for part in there if part.apart is not None]
-            if len(known) == len(there):
-                apart = sum(known)
+        for part in there:
+            weight += part.weight
+            arrived += part.arrived
+            if apart is not None and part.apart is not None:
+                apart += part.apart
+            else:
+                apart = None
     return Sums(
         uploads=uploads,
-        weight=sum(part.weight for part in there),
-        arrived=sum(part.arrived for part in there),
+        weight=weight,
+        arrived=arrived,
         tally=tally,
         bad=bad,
         apart=apart,

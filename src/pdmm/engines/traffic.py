@@ -1,5 +1,6 @@
 """What travels in a round: counted here and nowhere else, whatever carries the messages."""
 
+from operator import add
 from typing import NamedTuple
 
 from pdmm.methods.base import Method
@@ -22,7 +23,7 @@ class Sent(NamedTuple):
 
     def plus(self, other: "Sent") -> "Sent":
         """Count what was sent elsewhere, or in another round, too."""
-        return Sent(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Sent(*map(add, self, other))
 
 
 class Envelope(NamedTuple):

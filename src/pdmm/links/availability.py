@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pdmm.common.packing import keepable
 from pdmm.links.checks import Flags, probability
@@ -40,36 +41,15 @@ class Availability:
     """
 
     def __init__(self, given: Any, clients: int, rng: np.random.Generator) -> None:
-        self.given, self.clients, self.rng = given, clients, rng
+        self.given = given
+        self.clients = clients
+        self.rng = rng
         self.there: Flags | None = None
         if isinstance(given, OnOff):
             steady = given.come / (given.come + given.leave)
             self.there = rng.random(clients) < steady
-            return
-        try:
-            table = np.asarray(given)
-        except ValueError as error:
-            raise ValueError(f"availability is not a table: {error}") from None
-        if table.ndim == 0 and table.dtype.kind in "fiu":
-            table = np.full(clients, table)  # the same for all
-        if table.ndim == 2 and table.dtype.kind in "iu" and np.isin(table, (0, 1)).all():
-            table = table.astype(bool)
-        if table.dtype == bool and table.size and not table.any():
-            raise ValueError("availability is false everywhere: nobody would ever take part")
-        if table.dtype == bool and table.ndim == 2 and table.shape[1] == clients and len(table):
-            self.table: Any = table
-            return
-        if table.shape != (clients,) or table.dtype.kind not in "fiu":
-            raise ValueError(
-                f"availability must be {clients} probabilities, one a client, a table of true and "
-                f"false with {clients} columns, or pdmm.OnOff(leave, come)"
-            )
-        table = table.astype(np.float64)
-        if not ((table >= 0) & (table <= 1)).all():
-            raise ValueError("availability must be probabilities, from 0 to 1")
-        if not table.any():
-            raise ValueError("availability is 0 for every client: nobody would ever take part")
-        self.table = table
+        else:
+            self.table = _read_table(given, clients)
 
     def at(self, r: int) -> Flags:
         """Who is there in round r = 1, 2, ..."""
@@ -82,3 +62,34 @@ class Availability:
         if self.table.ndim == 2:
             return np.asarray(self.table[(r - 1) % len(self.table)])
         return np.asarray(self.rng.random(self.clients) < self.table)
+
+
+def _read_table(given: Any, clients: int) -> npt.NDArray[Any]:
+    """A table of true and false, one row per round; or one probability for each client."""
+    try:
+        table = np.asarray(given)
+    except ValueError as error:
+        raise ValueError(f"availability is not a table: {error}") from None
+    if table.ndim == 0 and table.dtype.kind in "fiu":
+        table = np.full(clients, table)  # the same for all
+    if table.ndim == 2 and table.dtype.kind in "iu" and np.isin(table, (0, 1)).all():
+        table = table.astype(bool)
+    if table.dtype == bool and table.size and not table.any():
+        raise ValueError("availability is false everywhere: nobody would ever take part")
+    if table.dtype == bool and table.ndim == 2 and table.shape[1] == clients and len(table):
+        return table
+    return _probabilities(table, clients)
+
+
+def _probabilities(table: npt.NDArray[Any], clients: int) -> npt.NDArray[np.float64]:
+    if table.shape != (clients,) or table.dtype.kind not in "fiu":
+        raise ValueError(
+            f"availability must be {clients} probabilities, one a client, a table of true and "
+            f"false with {clients} columns, or pdmm.OnOff(leave, come)"
+        )
+    chances = table.astype(np.float64)
+    if not ((chances >= 0) & (chances <= 1)).all():
+        raise ValueError("availability must be probabilities, from 0 to 1")
+    if not chances.any():
+        raise ValueError("availability is 0 for every client: nobody would ever take part")
+    return chances

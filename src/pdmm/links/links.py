@@ -105,16 +105,11 @@ class Links:
         self.bits = bits
         self.stall = None if bits is None else Stall(bits)
         self.remarks: list[str] = []
-
-    @property
-    def perfect(self) -> bool:
+        everyone = self.participation.all and self.availability is None
+        self.perfect = everyone and self.down.none
         """Whether all clients take part in every round, and all that is sent arrives."""
-        return self.participation.all and self.availability is None and self.down.none
-
-    @property
-    def steady(self) -> bool:
+        self.steady = self.perfect and local_steps is None and bits is None
         """Whether, besides, all do the same work and nothing is rounded: then rho may adapt."""
-        return self.perfect and self.local_steps is None and self.bits is None
 
     def plan(self, r: int) -> Plan:
         """What happens in round r = 1, 2, ..."""

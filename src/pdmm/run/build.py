@@ -1,12 +1,13 @@
 """Making a run ready: its clients, its method, what F is, and how it will be judged."""
 
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 
 from pdmm.engines.clients import Clients
-from pdmm.methods.base import Method
+from pdmm.methods.base import Method, Prox
 from pdmm.problems.block import Floats
 from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
@@ -30,6 +31,8 @@ class Run:
     certify: Certifier
     recorder: Recorder
     state: RunState
+    prox: Prox
+    """The prox of t h / (sum of weights), as methods want it."""
     weight: float
     """Of all clients."""
     setup_seconds: float
@@ -38,10 +41,6 @@ class Run:
     stopped: bool = False
     """Whether a callback stopped it."""
 
-    def prox(self, v: Floats, t: float) -> Floats:
-        """The prox of t h / (sum of weights), as methods want it."""
-        return prox_of(self.settings.regulariser, self.weight, v, t)
-
     @property
     def over(self) -> bool:
         """Whether no round is left to do."""
@@ -49,7 +48,7 @@ class Run:
         return state.finished or self.stopped or state.done >= self.settings.rounds
 
 
-def prox_of(h: Regulariser | None, weight: float, v: Floats, t: float) -> Floats:
+def _prox(h: Regulariser | None, weight: float, v: Floats, t: float) -> Floats:
     """The prox of t h / weight at v; v itself without a regulariser."""
     return v if h is None else h.prox(v, t / weight)
 
@@ -70,7 +69,8 @@ def build(clients: Clients, settings: Settings) -> Run:
     objective = Objective(total, clients, s.regulariser, known)
     traffic = _traffic(method, clients)
     weight = float(s.weights.sum())
-    server = method.server_start(s.x0, lambda v, t: prox_of(s.regulariser, weight, v, t))
+    prox = partial(_prox, s.regulariser, weight)
+    server = method.server_start(s.x0, prox)
     return Run(
         clients=clients,
         settings=s,
@@ -87,6 +87,7 @@ def build(clients: Clients, settings: Settings) -> Run:
             tolerance=s.tolerance,
             accounts=Accounts(exact_error=0.0 if method.exact else None),
         ),
+        prox=prox,
         weight=weight,
         setup_seconds=perf_counter() - begun,
     )

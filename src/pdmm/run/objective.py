@@ -33,6 +33,12 @@ class Objective:
         self.total = total
         self.h = regulariser
         self.f = clients if total is None else total
+        self.asks_clients = total is None
+        """Whether F is a sum over clients, who have to be asked for it."""
+        self.known = total is None or total.known
+        """Whether F can be evaluated at all."""
+        self.calls = 1 if total is None else total.calls
+        """How many values one evaluation asks of every client."""
         self.x_star: Vector | None = None
         self.f_star: float | None = None
         self.slope: Vector | None = None
@@ -58,21 +64,6 @@ class Objective:
             l2 = self.h.c if self.h is not None else 0.0
             self.x_star = self.total.minimiser(l2)
             self.slope = None if self.x_star is None else l2 * self.x_star
-
-    @property
-    def calls(self) -> int:
-        """How many values one evaluation asks of every client."""
-        return 1 if self.total is None else self.total.calls
-
-    @property
-    def known(self) -> bool:
-        """Whether F can be evaluated at all."""
-        return self.total is None or self.total.known
-
-    @property
-    def asks_clients(self) -> bool:
-        """Whether F is a sum over clients, who have to be asked for it."""
-        return self.total is None
 
     def _value(self, x: Floats) -> float:
         return self.f.value(x) + (self.h.value(x) if self.h else 0.0)

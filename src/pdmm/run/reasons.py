@@ -15,8 +15,9 @@ from pdmm.run.certificate import refuted_client
 
 def grows(objective: npt.NDArray[Any]) -> bool:
     """Whether the objective ended far above where it began, and was still growing."""
-    first, middle, last = objective[0], objective[len(objective) // 2], objective[-1]
-    return bool(last > 10 * abs(first) and last > middle and len(objective) > 2)
+    middle = objective[len(objective) // 2]
+    last = objective[-1]
+    return bool(last > 10 * abs(objective[0]) and last > middle and len(objective) > 2)
 
 
 def why_diverged(r: int, size: float, client: int | None, method: Method, clients: Clients) -> str:
