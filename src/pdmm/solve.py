@@ -1,15 +1,13 @@
 """``pdmm.solve``: a problem, a method, a number of rounds; ``pdmm.resume``: the rest of them."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from pdmm.common.checks import whole
-from pdmm.common.packing import Arrays, pack
 from pdmm.common.progress import progress_bar
-from pdmm.common.team import Team
 from pdmm.engines.clients import Clients
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.mpi import MPI
@@ -21,6 +19,7 @@ from pdmm.problems.block import Floats
 from pdmm.regularisers import Regulariser
 from pdmm.result import Result
 from pdmm.run import finish, loop
+from pdmm.run.alike import check_alike
 from pdmm.run.build import Run, build
 from pdmm.run.saved import Saved, read
 from pdmm.run.saver import Saver
@@ -154,7 +153,7 @@ def solve(
         state=state,
     )
     settings = team.agree(check_arguments)
-    _check_alike(team, settings, callback, checkpoint, every, threads)
+    check_alike(team, settings, callback, checkpoint, every, threads)
     saver = None if checkpoint is None else Saver(checkpoint, every, team)
     if saver is not None:
         saver.check()
@@ -221,7 +220,7 @@ def resume(
     saved = read(path, clients, method, participation, local_steps)
     settings = team.agree(lambda: _with_rounds(saved, rounds))
     every = saved.every if every is None else every
-    _check_alike(team, settings, callback, path, every, threads)
+    check_alike(team, settings, callback, path, every, threads)
     saver = Saver(path, every, team)
     with clients.working(_threads(clients, threads, engine)):
         run = _built(clients, settings)
@@ -283,39 +282,3 @@ def _threads(clients: Clients, threads: int | None, engine: MPI | None) -> int |
     if threads is not None:
         return threads
     return shared if clients.parallel else 1
-
-
-def _check_alike(
-    team: Team, settings: Settings, callback: Any, path: Any, every: Any, threads: Any
-) -> None:
-    """Check what is not in the settings; refuse a run whose members were asked for another."""
-
-    def told() -> dict[str, str]:
-        _check_callback(callback)
-        whole("every", every, at_least=1)
-        if threads is not None:
-            whole("threads", threads, at_least=1)
-        asked = {f.name: getattr(settings, f.name) for f in fields(settings)}
-        asked |= {"callback": callback is not None, "checkpoint": str(path), "every": every}
-        return {name: _text(name, value) for name, value in asked.items() if team.size > 1}
-
-    others = team.each(told)
-    for name in others[0]:
-        for k, other in enumerate(others):
-            if other[name] != others[0][name]:
-                raise ValueError(f"{name} is not the same on rank {k} as on rank 0")
-
-
-def _text(name: str, value: Any) -> str:
-    """An argument as text that is the same where it is; of code, what it is called."""
-    arrays: Arrays = {}
-    try:
-        text = repr(pack(value, arrays, name))
-    except ValueError:
-        return type(value).__name__
-    return text + repr({key: array.tobytes() for key, array in arrays.items()})
-
-
-def _check_callback(callback: Any) -> None:
-    if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be callable as callback(round, x), got {callback!r}")

@@ -7,6 +7,7 @@ message. So a client whose acknowledgement was lost keeps both its memory and it
 learns at the next contact which of the two holds: it never guesses.
 """
 
+import logging
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from pdmm.links.local_steps import LocalSteps
 from pdmm.links.losses import Losses
 from pdmm.links.participation import Participation
 from pdmm.links.stall import Stall
+
+log = logging.getLogger(__name__)
 
 
 class Contact(NamedTuple):
@@ -163,6 +166,7 @@ class Links:
         if bits == self.stall.asked:
             why = "more had not helped"
         self.remarks.append(f"bits {self.bits} -> {bits} after round {r}: {why}")
+        log.info("%s", self.remarks[-1])
         self.bits = bits
 
     # --- checkpoints ------------------------------------------------------------------------

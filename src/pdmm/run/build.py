@@ -1,5 +1,6 @@
 """Making a run ready: its clients, its method, what F is, and how it will be judged."""
 
+import logging
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -18,6 +19,8 @@ from pdmm.run.objective import Objective
 from pdmm.run.recorder import Recorder
 from pdmm.run.settings import Settings, known_optimum
 from pdmm.run.state import Accounts, RunState, held
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -63,6 +66,9 @@ def build(clients: Clients, settings: Settings) -> Run:
     method = choice.method
     if s.method is None:
         clients.check(s.x0, method.exact)
+    log.info("%r on %d clients, at most %d rounds", method.as_named, clients.count, s.rounds)
+    for sentence in choice.why:
+        log.info("%s", sentence)
     clients.prepare(method, s.x0, s.weights, s.rounds)
     total = clients.total(minimum=s.optimum is not False)
     known = known_optimum(s.optimum, clients.dimension)

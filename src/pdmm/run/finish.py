@@ -1,9 +1,13 @@
 """What comes of a run: the result, and why it stopped, in words."""
 
+import logging
+
 from pdmm.result import Result
 from pdmm.run.build import Run
 from pdmm.run.loop import certificate_now, complete, judge, record
 from pdmm.run.reasons import advice, grows, warn, what_is_known
+
+log = logging.getLogger(__name__)
 
 
 def stopped_early(run: Run) -> None:
@@ -23,10 +27,12 @@ def result(run: Run) -> Result:
     certificate = run.certificate or certificate_now(run)
     run.certificate = certificate
     warn(run.clients, state.method.as_named, state.worst, quiet=run.clients.team.rank > 0)
+    reason = _reason(run)
+    log.info("%s after %d rounds: %s", type(state.method.as_named).__name__, state.done, reason)
     return Result(
         x=state.x,
         history=run.recorder.history(),
-        reason=_reason(run),
+        reason=reason,
         diverged=state.diverged,
         rounds=state.done,
         method=state.method.ended(state.server),

@@ -2,6 +2,7 @@
 
 import glob
 import json
+import logging
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -26,6 +27,8 @@ from pdmm.run.checkpoint_file import (
 )
 from pdmm.run.loop import complete
 from pdmm.run.saved import Saved, is_code, probe
+
+log = logging.getLogger(__name__)
 
 
 class Saver:
@@ -114,6 +117,7 @@ class Saver:
             files = self.team.gather([name.name, own.start, own.stop])
         self.team.first(lambda: self._write_whole(run, tables, files))
         self._sweep()
+        log.debug("round %d is kept in %s", run.state.done, self.path)
 
     def _write_part(self, path: Path, tables: Tables) -> None:
         arrays: Arrays = {}

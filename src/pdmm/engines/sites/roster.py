@@ -1,5 +1,6 @@
 """The sites of a federation, and how long to wait for them."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from pdmm.common.checks import ClientError
 Payload = dict[str, Any]
 SUPERSEDED = "Superseded"  # what a site says to a question that waited behind a newer one
 PAUSE = 0.2  # seconds between two questions to a site that cannot be reached
+
+log = logging.getLogger(__name__)
 
 
 class SiteError(ValueError):
@@ -117,6 +120,7 @@ class Roster:
             back, self._back = self._back, set()
         for name in back:
             self.absent.pop(name, None)
+            log.info("site %s is back", name)
         return [name for name in self.names if name not in self.absent]
 
     def wait(self) -> list[str]:
@@ -131,6 +135,7 @@ class Roster:
         if name in self.absent:
             return
         self.absent[name] = time.monotonic()
+        log.info("site %s does not answer: %s", name, why)
         threading.Thread(target=self._call_back, args=(name,), daemon=True).start()
 
     def _call_back(self, name: str) -> None:
