@@ -28,7 +28,7 @@ OUTCOME = "outcome.json"  # in a job's result: whether the run came to its end, 
 
 
 class Server:
-    """Runs at the server: calls `pdmm.federation.server.run` with the settings of the job."""
+    """Runs at the server: calls `pdmm.flare.server_run.run` with the settings of the job."""
 
     def __init__(self) -> None:
         self._progress: dict[str, Any] = {}

@@ -37,7 +37,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     rest = _Rest(view[8 + size :])
     payload = _restored(json.loads(bytes(view[8 : 8 + size])), rest)
     if not isinstance(payload, dict) or len(rest.view):
-        raise ValueError("a message does not have the form that pdmm.federation.wire gives it")
+        raise ValueError("a message does not have the form that pdmm.flare.wire gives it")
     return payload
 
 

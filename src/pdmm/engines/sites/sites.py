@@ -130,7 +130,7 @@ class Sites(WithConstants, Clients):
 
     def describe(self) -> dict[str, Any]:
         return {
-            "kind": "Federated",
+            "kind": "Sites",
             "clients": self.clients,
             "dimension": self.dimension,
             "dtype": str(self.dtype),
