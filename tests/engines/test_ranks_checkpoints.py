@@ -42,6 +42,7 @@ def test_a_checkpoint_goes_on_on_any_number_of_ranks(name: str, then: int, tmp_p
     assert len(left) == (2 if then == 1 else 2 + then), left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", range(8))
 def test_a_checkpoint_is_of_one_round(
     fails: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

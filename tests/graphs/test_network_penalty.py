@@ -27,6 +27,7 @@ GRAPHS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_auto_on_many_graphs(name: str) -> None:
     graph = GRAPHS[name]
@@ -47,6 +48,7 @@ def test_auto_on_many_graphs(name: str) -> None:
             assert "slowest eigenvalue" in result.choices[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", [nx.path_graph(6), nx.star_graph(5), nx.grid_2d_graph(2, 3)])
 def test_auto_of_functions_that_are_not_quadratic(graph: Any) -> None:
     n = len(graph)

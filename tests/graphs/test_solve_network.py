@@ -174,6 +174,7 @@ def test_a_graph_of_one_node(schedule: Any, local_steps: int | None) -> None:
     assert result.history["error"][-1] < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constrained", [False, True])
 @pytest.mark.parametrize("schedule", ["synchronous", "asynchronous"])
 def test_float32_runs_in_float32(schedule: Any, constrained: bool) -> None:

@@ -167,6 +167,7 @@ def test_a_regulariser_without_curvature_with_some_clients() -> None:
     assert np.abs(slope[~on]).max() <= l1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [300])
 @pytest.mark.parametrize("bits", [None, 4])
 @pytest.mark.parametrize("kind", ["AGPDMM", "GPDMM", "PDMM"])

@@ -176,6 +176,7 @@ def test_gradient_methods_never_diverge_on_smooth_functions(seed: int) -> None:
     assert_safe(problem, every_auto()[GRADIENT_METHODS[seed]], 60, x0=x0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -234,6 +235,7 @@ def test_two_kinks() -> None:
     assert_safe(problem, None, 60, x0=[-6.3])
 
 
+@pytest.mark.slow
 @settings(some, max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 10), d=st.integers(1, 3))
 def test_sums_of_absolute_values_never_diverge(seed: int, m: int, d: int) -> None:

@@ -167,6 +167,7 @@ def _gaps(name: str, case: Case, x_star: Vector, **settings: Any) -> Vector:
     return np.asarray(gap / gap[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CONVERGENT, "SCAFFOLD", "SCAFFOLD, server step"])
 @pytest.mark.parametrize(
     ("problem", "weighted"),
@@ -271,6 +272,7 @@ def test_reaches_the_regularised_optimum(problem: str, h: str, name: str) -> Non
 # --- stalls -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", CASES)
 @pytest.mark.parametrize("name", ["FedAvg", "Inexact FedSplit"])
 def test_stalls_away_from_the_optimum(name: str, problem: str) -> None:

@@ -63,6 +63,7 @@ def test_softmax_is_tight_at_zero_with_two_classes() -> None:
         assert true <= L.clients[i] <= 1.002 * true
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     ("n", "p", "batch"), [(300, 140, None), (140, 300, None), (400, 200, 130), (10, 300, 4)]

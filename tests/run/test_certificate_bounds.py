@@ -30,6 +30,7 @@ def true_gap(data: Data, kind: str, x: Vector, x_star: Vector) -> float:
 # --- least squares: never below the truth, and not far above it ------------------------------
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -114,6 +114,7 @@ ADAPTIVE: dict[str, tuple[Make, pdmm.Method | None, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "state"),
     [*((name, "clients") for name in ADAPTIVE), ("chosen", "server"), ("both, GPDMM", "server")],

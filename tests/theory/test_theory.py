@@ -271,6 +271,7 @@ def test_server_duals_sum_to_zero_in_float32(
     _duals_sum_to_zero(case, member(name, case.L, K, scale, 1.0), 60, 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILY)
 def test_float32_errors_do_not_add_up_over_the_rounds(name: str) -> None:
     # A mean of ten problems, because one may be lucky. Measured: 2e-8, and 9e-8 or more if

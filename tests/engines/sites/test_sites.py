@@ -57,6 +57,7 @@ def test_the_same_as_in_one_process(name: str) -> None:
     assert not any("A" in payload or "b" in payload for _, _, payload in sites.asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["auto", "auto softmax", "auto functions", "auto steps"])
 def test_automatic_parameters(name: str) -> None:
     make, method, arguments = cases.CASES[name]
