@@ -17,26 +17,6 @@ class Table(NamedTuple):
 Tables: TypeAlias = dict[str, Table]
 
 
-class Memories:
-    """What an engine keeps of every client: its memory, and where its mini-batches go on."""
-
-    first = 0
-    """The number of the first client."""
-    memory: Any
-    cursor: npt.NDArray[np.int64]
-
-    def tables(self) -> Tables:
-        """What belongs to clients."""
-        clients = self.first + np.arange(len(self.cursor))
-        columns = {"memory": list(self.memory), "cursor": [self.cursor]}
-        return {name: Table(clients, column) for name, column in columns.items()}
-
-    def load_tables(self, tables: Tables) -> None:
-        """Take that over."""
-        self.memory = type(self.memory)(*tables["memory"].columns)
-        (self.cursor,) = tables["cursor"].columns
-
-
 def joined(parts: Sequence[Tables], own: slice) -> Tables:
     """The rows of some clients, out of the tables of others that together have them all."""
     result = {}

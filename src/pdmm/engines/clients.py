@@ -41,8 +41,6 @@ class Clients(ABC):
     """How many vectors an eigenbasis that exact steps need would have, per client."""
     team: Team = ALONE
     """The processes that share the run."""
-    remarks: tuple[str, ...] = ()
-    """What happened that the user should know, one sentence each."""
     may_be_silent: bool = False
     """Whether a client may be away while the run goes on."""
 
@@ -50,6 +48,11 @@ class Clients(ABC):
     def count(self) -> int:
         """How many clients there are."""
         return self.clients
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What happened that the user should know, one sentence each."""
+        return ()
 
     @property
     def own(self) -> slice:

@@ -151,7 +151,7 @@ class InProcess(Clients):
         return {} if self.links.bits is None else {"bits": self.links.bits}
 
     @property
-    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]  # grows during the run
+    def remarks(self) -> tuple[str, ...]:
         return tuple(self.links.remarks)
 
     # --- F ----------------------------------------------------------------------------------

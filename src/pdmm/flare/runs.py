@@ -6,9 +6,9 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,7 +53,7 @@ def named_method(name: str, **parameters: Any) -> pdmm.Method | None:
     if name not in METHODS:
         raise ValueError(f"method must be one of {', '.join(NAMES)}, got {name!r}")
     kind = METHODS[name]
-    known = set(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    known = {f.name for f in fields(cast(Any, kind))}
     if odd := sorted(set(given) - known):
         raise ValueError(f"{name} has no {', '.join(odd)}, only {', '.join(sorted(known))}")
     if "rho" in known:

@@ -48,8 +48,6 @@ class Lazy(Problem):
         (3,)
     """
 
-    knows_all = False
-
     def __init__(
         self,
         count: int,

@@ -6,7 +6,7 @@ more than to be asked again.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,30 @@ from pdmm.problems.sums import SumOfBlocks
 Payload = dict[str, Any]
 
 
+class Kept(NamedTuple):
+    """What a site's clients remember, under the name that the server gave it."""
+
+    name: str = ""
+    memory: Any = None
+
+
+class Answered(NamedTuple):
+    """The last round's question, its answer, and what the clients would remember after it."""
+
+    asked: Any = None
+    answer: Payload | None = None
+    after: Any = None
+
+
+class Prepared(NamedTuple):
+    """What a run was prepared for, and what it works on."""
+
+    plan: Any
+    method: Method
+    source: Source
+    shapes: Shapes
+
+
 class Site:
     """A site's own clients, and what it remembers of a run.
 
@@ -35,10 +59,10 @@ class Site:
     def __init__(self, make_problem: Callable[[], Any]) -> None:
         self.make_problem = make_problem
         self._problem: Problem | None = None
-        self.plan: Any = None  # what was prepared for
-        self.memory: tuple[str, Any] = "", None  # its name, and what it is
-        self.draft: tuple[str, Any] = "", None  # what it becomes if the server took the upload
-        self.last: tuple[Any, Payload] = None, {}  # the last round's question, and the answer
+        self.prepared: Prepared | None = None
+        self.memory = Kept()
+        self.draft = Kept()  # what the memory becomes if the server took the upload
+        self.last = Answered()
 
     @property
     def problem(self) -> Problem:
@@ -96,66 +120,72 @@ class Site:
     # --- a round ------------------------------------------------------------------------------
 
     def _prepare(self, payload: Payload) -> Payload:
-        self._prepared(payload)
+        self._ready(payload)
         return {}
 
-    def _prepared(self, payload: Payload) -> tuple[Method, Source]:
+    def _ready(self, payload: Payload) -> Prepared:
+        """The run that the question is about, prepared if it is not yet."""
         plan = payload["method"], payload["rounds"]
-        if self.plan is None or self.plan[0] != plan:
+        if self.prepared is None or self.prepared.plan != plan:
             method = unpack(payload["method"], {})
             if not isinstance(method, Method):
                 raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
             problem = self.problem
             source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
-            self.shapes = Shapes.of(method, np.zeros(problem.dimension), problem.dtype)
-            self.plan = plan, method, source
-        return self.plan[1], self.plan[2]
+            shapes = Shapes.of(method, np.zeros(problem.dimension), problem.dtype)
+            self.prepared = Prepared(plan, method, source, shapes)
+        return self.prepared
 
     def _round(self, payload: Payload) -> Payload:
-        method, source = self._prepared(payload)
+        ready = self._ready(payload)
         if payload["memory"] is not None:
-            self.memory = payload["have"], trees.build(self.shapes.memory, payload["memory"])
-        elif payload["have"] == self.draft[0] and self.draft[1] is not None:
+            memory = trees.build(ready.shapes.memory, payload["memory"])
+            self.memory = Kept(payload["have"], memory)
+        elif payload["have"] == self.draft.name and self.draft.memory is not None:
             self.memory = self.draft
-        if payload["have"] != self.memory[0]:
+        if payload["have"] != self.memory.name:
             return {"lacks": "memory"}
         asked = payload["have"], payload["round"], payload["method"]
-        if self.last[0] != asked:  # the same question again has the same answer
-            self.last = asked, self._work(method, source, payload)
-        self.draft = payload["next"], self._after
-        return {**self.last[1], "next": payload["next"]}
+        if self.last.asked != asked:  # the same question again has the same answer
+            self.last = self._work(ready, payload, asked)
+        self.draft = Kept(payload["next"], self.last.after)
+        return {**(self.last.answer or {}), "next": payload["next"]}
 
-    def _work(self, method: Method, source: Source, payload: Payload) -> Payload:
-        message = trees.build(self.shapes.message, payload["message"])
+    def _work(self, ready: Prepared, payload: Payload, asked: Any) -> Answered:
+        method = ready.method
+        message = trees.build(ready.shapes.message, payload["message"])
         cursor = payload["cursor"]
-        held = self.memory[1]
+        held = self.memory.memory
 
         def work(block: slice) -> Done:
-            f = source.at(block, cursor[block])
+            f = ready.source.at(block, cursor[block])
             return client_round(method, f, message, trees.rows(held, block), method.steps)
 
         done = list(self.threads.map(work, self.problem.blocks()))
         tally = Tally()
         for part in done:
             tally.add(part.tally)
-        self._after = trees.joined([part.after for part in done])
         value = None
         if payload["evaluate"]:
             value = self._sum(payload["weights"]).value(message.x)
         shown = self.problem.shown
-        return {
+        answer = {
             "upload": list(trees.joined([part.upload for part in done])),
             "draft": _joined_drafts([part.draft for part in done]),
             "tally": vars(tally),
             "value": value,
             "shown": None if shown is None else shown.arrays,
         }
+        return Answered(asked, answer, trees.joined([part.after for part in done]))
 
     # --- values and gradients: weighted sums over its clients, no more -------------------------
 
     def _sum(self, weights: npt.NDArray[np.float64]) -> SumOfBlocks:
         problem = self.problem
-        source = self.plan[2] if self.plan else problem.prepare(1, 1, False, self.threads)
+        if self.prepared is None:
+            source = problem.prepare(1, 1, False, self.threads)
+        else:
+            source = self.prepared.source
         return SumOfBlocks(problem, problem.evaluator(source), weights, self.threads)
 
     def _value(self, payload: Payload) -> Payload:

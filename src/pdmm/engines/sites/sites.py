@@ -198,7 +198,7 @@ class Sites(WithConstants, Clients):
         return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
 
     @property
-    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]  # grows during the run
+    def remarks(self) -> tuple[str, ...]:
         return self.absences.sentences()
 
     # --- F ----------------------------------------------------------------------------------
