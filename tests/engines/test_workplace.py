@@ -11,7 +11,7 @@ from builders.bowls import bowls_in_blocks
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.workplace import Workplace
 from pdmm.links.links import Contact, Links, Plan
-from pdmm.methods.family import Message
+from pdmm.methods.family import Memory, Message
 from pdmm.problems.block import Tally
 
 # Steps of 1/2, and z_i' = z_i + 2 (x_i - x_s): from zeros, one step takes z_i to c_i.
@@ -148,7 +148,7 @@ def test_own_steps_are_one_for_each_listener() -> None:
 def test_a_lost_upload_that_is_not_finite_harms_nobody() -> None:
     """Not even as 0 times NaN."""
     with workplace(some()) as here:
-        here.memories.write(np.array([2]), type(here.memories.read(np.arange(0)))(np.array([[np.nan]])))
+        here.memories.write(np.array([2]), Memory(np.array([[np.nan]])))
         plan = Plan(contact(arrives=[True, False, True]), None, None)
         parts = here.round(HALF, ZERO, plan, 1)
         assert all(part.bad is None for part in parts)

@@ -13,7 +13,7 @@ ALL = ["ana", "ben", "cyd"]
 
 
 def roster(patience: float = 600.0) -> Roster:
-    sites = FakeSites(lambda share: bowls([[1.0]]), dict.fromkeys(ALL, [0]))
+    sites = FakeSites(lambda share: bowls([[1.0]]), dict.fromkeys(ALL, range(1)))
     return Roster(sites, timeout=1.0, patience=patience)
 
 

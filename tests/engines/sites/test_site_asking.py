@@ -7,7 +7,7 @@ import pytest
 
 import pdmm
 from builders.bowls import bowls
-from builders.sites import Fault, FakeSites, Payload
+from builders.sites import FakeSites, Fault, Payload
 from pdmm.engines.exchange import Evaluation, Question
 from pdmm.engines.sites.asking import ask_round
 from pdmm.engines.sites.roster import SiteError
