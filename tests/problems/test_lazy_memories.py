@@ -1,16 +1,14 @@
 """The memories of very many clients: in arrays, in files and in checkpoints."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import pdmm
 from builders.engine import watch
 from builders.lazy_clients import AG, METHODS, StopError, counted, one, schedule
-from pdmm.engines.client_tables import Table
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.memories import LateMemory
 
@@ -31,68 +29,6 @@ def test_only_those_that_took_part_have_a_memory(monkeypatch: pytest.MonkeyPatch
     memory = memories[-1]
     assert set(np.flatnonzero(memory.place >= 0)) == set().union(*chosen)
     assert all(len(array) < 100 for array in memory.arrays)
-
-
-class Two(NamedTuple):
-    a: npt.NDArray[Any]
-    b: npt.NDArray[Any]
-
-
-class Empty(NamedTuple):
-    pass
-
-
-START = Two(np.array([[1.0, 2.0]]), np.array([[[3, 4, 5]]], dtype=np.float32))
-
-
-@pytest.mark.parametrize("on_disk", [False, True])
-def test_rows_are_like_arrays(on_disk: bool, tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "folder" if on_disk else None
-    rows = LateMemory(START, 50, folder)
-    a = np.repeat(START.a, 50, axis=0)
-    b = np.repeat(START.b, 50, axis=0)
-    rng = np.random.default_rng(0)
-    written: set[int] = set()
-    for k in range(30):
-        clients = np.sort(rng.choice(50, rng.integers(0, 7), replace=False))
-        found = rows.read(clients)
-        np.testing.assert_array_equal(found.a, a[clients])
-        np.testing.assert_array_equal(found.b, b[clients])
-        assert (found.a.dtype, found.b.dtype) == (np.float64, np.float32)
-        found.a[:] += k  # a copy: nobody else's memory changes
-        found.b[:] -= k
-        np.testing.assert_array_equal(rows.read(clients).a, a[clients])
-        rows.write(clients, Two(found.a, found.b))
-        a[clients] += k
-        b[clients] -= k
-        written |= set(clients.tolist())
-        assert rows.used == len(written)
-        assert rows.used <= len(rows.arrays[0]) <= 50
-    everything = rows.read(np.arange(50))
-    np.testing.assert_array_equal(everything.a, a)
-    np.testing.assert_array_equal(everything.b, b)
-    np.testing.assert_array_equal(START.a, [[1.0, 2.0]])
-    table = rows.table(7)
-    assert {client - 7 for client in table.clients.tolist()} == written
-    again = LateMemory(START, 50, folder)
-    again.load(table, 7)
-    np.testing.assert_array_equal(again.read(np.arange(50)).b, b)
-    assert again.used == rows.used
-    if folder is not None:
-        assert folder.is_dir()
-        assert list(folder.iterdir()) == []  # files without a name
-    for file in [*rows.files, *again.files]:
-        file.close()
-
-
-def test_rows_of_nothing() -> None:
-    rows = LateMemory(Empty(), 10)
-    assert rows.read(np.array([1, 2])) == Empty()
-    rows.write(np.array([1, 2]), Empty())
-    table = rows.table(0)
-    assert isinstance(table, Table)
-    rows.load(table, 0)
-    assert rows.read(np.arange(10)) == Empty()
 
 
 def test_memories_in_files_give_the_same_bits(tmp_path: Path) -> None:
