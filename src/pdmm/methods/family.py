@@ -15,7 +15,6 @@ client that is absent or whose upload is lost contributes exactly nothing.
 """
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from pdmm.common.checks import number, positive
@@ -178,7 +177,7 @@ class GradientFamily(GradientSteps, Family):
             raise ValueError(f"step_size must not be as small as {self.step_size!r}")
         self.check_family()
 
-    @cached_property
+    @property
     def penalty(self) -> float:
         if self.rho is None:
             return 1 / (self.steps * self.eta)  # the paper's rho
@@ -201,7 +200,7 @@ class GradientFamily(GradientSteps, Family):
             )
         return steps_of_nearly_exact(known, self.inner_step, self.penalty)
 
-    @cached_property
+    @property
     def inner_step(self) -> float:
         """The factor 1/(1/eta + rho) of Alg. 1 and 2, line 7."""
         return 1 / (1 / self.eta + self.penalty)
