@@ -15,7 +15,7 @@ from pdmm.engines.in_process import InProcess
 from pdmm.engines.ranks import Ranks, _Added, _Own
 from pdmm.engines.traffic import Sent
 from pdmm.links.links import Links
-from pdmm.methods.family import Message, Upload
+from pdmm.methods.family import Memory, Message, Upload
 from pdmm.problems.block import Tally
 
 HALF = pdmm.AGPDMM(step_size=1.0, local_steps=1, rho=1.0)
@@ -220,16 +220,17 @@ def test_clients_are_numbered_through() -> None:
     assert found == [(5, 0, slice(0, 1)), (5, 1, slice(1, 3)), (5, 3, slice(3, 5))]
 
 
-def test_the_bad_client_of_a_round_is_numbered_among_all() -> None:
+@pytest.mark.parametrize("participation", [1.0, [[0, 2, 4]]], ids=["all", "some"])
+def test_the_bad_client_of_a_round_is_numbered_among_all(participation: Any) -> None:
     """Client 4 is the second of the last rank's."""
 
     def work(mpi: pdmm.engines.MPI) -> int | None:
         clients = Ranks(bowls(CENTRES[mpi.range(5)]), mpi.team)
+        clients.behind(Links(5, participation))
         with clients.working(1):
             clients.prepare(HALF, np.zeros(2), WEIGHTS, 5)
             if mpi.rank == 2:
-                memory: Any = clients.here.memories
-                memory.rows.z[1] = np.inf
+                clients.here.memories.write(np.array([1]), Memory(np.full((1, 2), np.inf)))
             return clients.round(QUESTION).bad_client
 
     assert on_ranks(3, work) == [4, 4, 4]
