@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pdmm
-from pdmm.cli.main import app
+from pdmm.cli.app import app
 from pdmm.data import DataError
 
 

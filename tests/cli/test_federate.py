@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from builders import federation_problem as fp
-from pdmm.cli.main import app
+from pdmm.cli.app import app
 from pdmm.flare import kits
 from pdmm.flare.admin import Admin, AdminError
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pdmm
-from pdmm.cli.main import app
+from pdmm.cli.app import app
 from pdmm.common.packing import unpack
 from pdmm.flare import runs
 from pdmm.flare.admin import AdminError

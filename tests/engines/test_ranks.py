@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import pdmm
 from builders import cases
 from builders.ranks import close, on_ranks
-from pdmm.cli.main import app
+from pdmm.cli.app import app
 from pdmm.common.team import ElsewhereError
 from pdmm.paper.jobs import Job, complete, run_least_squares
 from pdmm.paper.store import Store

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import pdmm
 from builders import federation_problem as fp
-from pdmm.cli.main import app
+from pdmm.cli.app import app
 from pdmm.flare import job as jobs
 from pdmm.flare import kits, runs
 from pdmm.flare.processes import MARK, LocalFederation

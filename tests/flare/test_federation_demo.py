@@ -11,7 +11,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from pdmm.cli.main import app
+from pdmm.cli.app import app
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pdmm.cli.main import app
+from pdmm.cli.app import app
 from pdmm.data import DataError
 from pdmm.paper import fig1, fig2, fig3
 from pdmm.paper.jobs import Job, complete
@@ -189,7 +189,7 @@ def test_quick_network_compares_transmissions(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_killed_at_any_moment_it_ends_the_same(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pdmm.cli.main", "reproduce", "fig1", "--quick", "--out"]
+    command = [sys.executable, "-m", "pdmm.cli.app", "reproduce", "fig1", "--quick", "--out"]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     killed = 0
     for wait in (0.3, 0.8, 1.3, 1.8, 2.5):

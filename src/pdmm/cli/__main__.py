@@ -1,5 +1,5 @@
 """``python -m pdmm.cli`` is the command ``pdmm``."""
 
-from pdmm.cli.main import main
+from pdmm.cli.app import main
 
 main()

@@ -43,6 +43,10 @@ class Clients(ABC):
     """The processes that share the run."""
     may_be_silent: bool = False
     """Whether a client may be away while the run goes on."""
+    at_hand: bool = False
+    """Whether asking them for F costs no message: then it need not wait for the next round."""
+    reaches_all: bool = True
+    """Whether all clients can be asked for a value or a gradient."""
 
     @property
     def count(self) -> int:

@@ -46,6 +46,8 @@ class InProcess(Clients):
         self.proven = problem.proven
         self.accurate = problem.accurate
         self.eigenbasis_size = problem.eigenbasis_size
+        self.at_hand = team.size == 1
+        self.reaches_all = not isinstance(problem, Lazy)
         self.links = Links(problem.clients)
 
     def behind(self, links: Links) -> None:
@@ -90,7 +92,7 @@ class InProcess(Clients):
         }
 
     def probe(self, point: Floats) -> float:
-        if isinstance(self.problem, Lazy):  # nobody knows all clients: the first one's value
+        if not self.reaches_all:  # the first client's value stands for all
             first = np.array([0])
             return self.team.first(lambda: float(self.problem.at(first).value(point)[0]))
         return self.value(point)
@@ -112,8 +114,10 @@ class InProcess(Clients):
         self.here.begin(method, x0.astype(self.dtype))
 
     def total(self, minimum: bool) -> Total | None:
-        if not minimum and not isinstance(self.problem, Lazy):
+        if not minimum and self.reaches_all:
             return None
+        if self.team.size == 1:
+            return self.problem.total(self.weights, self.threads)
         return self.problem.total(self.weights, self.threads, self.team)
 
     def round(self, question: Question) -> Outcome:

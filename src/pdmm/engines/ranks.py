@@ -14,6 +14,7 @@ from pdmm.engines.clients import Vector
 from pdmm.engines.exchange import Question, Sums
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.traffic import Sent
+from pdmm.links.links import Links
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Tally
@@ -44,6 +45,7 @@ class Ranks(WithConstants, InProcess):
         counts = [other["clients"] for other in facts]
         self.clients = sum(counts)
         self.first = sum(counts[: team.rank])
+        self.behind(Links(self.clients))
         self.eigenbasis_size = max(other["eigenbasis_size"] for other in facts)
 
     def __repr__(self) -> str:

@@ -1,5 +1,31 @@
-"""The same names as :mod:`pdmm.federation`, where scripts of version 0.1 look for them."""
+"""The names of :mod:`pdmm.federation`, where scripts of version 0.1 look for them."""
 
-from pdmm.federation import Model, RunError, complete, overview, read_model, resumption, settings
+from pdmm.flare.runs import (
+    Model,
+    Overview,
+    RunError,
+    checked_name,
+    complete,
+    history_path,
+    named_method,
+    new_name,
+    overview,
+    read_model,
+    resumption,
+    settings,
+)
 
-__all__ = ["Model", "RunError", "complete", "overview", "read_model", "resumption", "settings"]
+__all__ = [
+    "Model",
+    "Overview",
+    "RunError",
+    "checked_name",
+    "complete",
+    "history_path",
+    "named_method",
+    "new_name",
+    "overview",
+    "read_model",
+    "resumption",
+    "settings",
+]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
-from pdmm.problems.block import Block, Clients, Floats, OneClient, Source
+from pdmm.problems.block import Block, ClientRows, Floats, OneClient, Source
 from pdmm.problems.constants import WithConstants
 from pdmm.problems.sums import SumOfBlocks, Total
 
@@ -47,7 +47,7 @@ class Problem(WithConstants, ABC):
         """The clients in blocks that each stay in cache; they depend on the problem alone."""
 
     @abstractmethod
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Block:
+    def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> Block:
         """The functions of some clients, whose mini-batches continue at ``cursor``."""
 
     def client(self, i: int, cursor: int = 0) -> OneClient:

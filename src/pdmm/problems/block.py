@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pdmm.problems.minimise import minimise
 
 Floats: TypeAlias = npt.NDArray[np.floating]
-Clients: TypeAlias = slice | npt.NDArray[np.integer]
+ClientRows: TypeAlias = slice | npt.NDArray[np.integer]
 
 
 @dataclass
@@ -184,5 +184,5 @@ class OneClient:
 class Source(Protocol):
     """Where an engine gets the clients' functions from, prepared for a run."""
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> Block:
+    def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> Block:
         """The functions of some clients, whose mini-batches continue at ``cursor``."""

@@ -10,7 +10,7 @@ from pdmm.common.checks import ClientError, floats, whole
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
-from pdmm.problems.block import Block, Clients, Floats
+from pdmm.problems.block import Block, ClientRows, Floats
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import ends
 from pdmm.problems.partition import partition
@@ -34,7 +34,7 @@ def _rows(name: str, value: Any) -> Floats:
 
 
 class _Stacked(Problem):
-    """Clients whose functions are rows of a few arrays."""
+    """ClientRows whose functions are rows of a few arrays."""
 
     def _start(self, clients: int, dimension: int, dtype: np.dtype[Any]) -> None:
         self.clients = clients
@@ -97,7 +97,9 @@ class Quadratic(_Stacked):
             self._form = Diagonal(h, g, np.zeros(m))
         self._ends: dict[Which, Vector] = {"L": largest, "mu": least}
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> QuadraticBlock:
         return self._form.at(clients)
 
     def quadratics(self, threads: Threads) -> Quadratics:
@@ -215,7 +217,9 @@ class Absolute(_Stacked):
         self.a = _rows("a", a)
         self._start(len(self.a), self.a.shape[1], self.a.dtype)
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "AbsoluteBlock":
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> "AbsoluteBlock":
         return AbsoluteBlock(self.a[clients])
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
@@ -262,7 +266,9 @@ class Zero(_Stacked):
     def __init__(self, d: int) -> None:
         self._start(1, whole("d", d, at_least=1), np.dtype(np.float64))
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> QuadraticBlock:
         return self._form.at(clients)
 
     @property

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pdmm.common.checks import ClientError, not_negative, positive, whole
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
-from pdmm.problems.block import Block, Clients, Floats, Source
+from pdmm.problems.block import Block, ClientRows, Floats, Source
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.secants import Secants, Shown
 
@@ -111,7 +111,9 @@ class Functions(Problem):
     def blocks(self) -> list[slice]:
         return [slice(i, i + 1) for i in range(self.clients)]
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "FunctionBlock":
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> "FunctionBlock":
         return FunctionBlock(self, np.arange(self.clients)[clients])
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> "FunctionRun":
@@ -242,7 +244,9 @@ class FunctionRun:
         self.problem = problem
         self.secants = secants
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "FunctionBlock":
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> "FunctionBlock":
         return FunctionBlock(self.problem, np.arange(self.problem.clients)[clients], self.secants)
 
 

@@ -1,4 +1,4 @@
-"""Clients that are made when they first take part: millions of them, of which few are there."""
+"""ClientRows that are made when they first take part: millions of them, of which few are there."""
 
 import os
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from pdmm.common.checks import ClientError, whole
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
-from pdmm.problems.block import Block, Clients, Floats
+from pdmm.problems.block import Block, ClientRows, Floats
 from pdmm.problems.constants import Which
 from pdmm.problems.sums import Total
 
@@ -110,7 +110,7 @@ class Lazy(Problem):
         starts = range(0, self.clients, BLOCK)
         return [slice(a, min(a + BLOCK, self.clients)) for a in starts]
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "LazyBlock":
+    def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> "LazyBlock":
         chosen = np.arange(self.clients)[clients] if isinstance(clients, slice) else clients
         return LazyBlock(self, chosen, cursor)
 

@@ -6,12 +6,12 @@ mu, and picking a method where none was given.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
+from pdmm.engines.clients import Clients
 from pdmm.methods import AGPDMM, PDMM
 from pdmm.methods.automatic import Reasons
 from pdmm.methods.base import Method
@@ -23,24 +23,6 @@ Vector = npt.NDArray[np.float64]
 
 RELAXATION = 0.9  # of full auto: PDMM's is 1, but below 1 every convex sum converges
 LARGEST_RANK = 3000  # eigenbases of least squares beyond this cost more than gradient steps
-
-
-class Clients(Protocol):
-    """What is asked of the clients, wherever they are."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of their numbers."""
-
-    @property
-    def eigenbasis_size(self) -> int:
-        """How many vectors an eigenbasis that an exact step needs has; 0 if it needs none."""
-
-    def smoothness(self, weights: Vector) -> Constants:
-        """L of the clients, and of their weighted sum."""
-
-    def strong_convexity(self, weights: Vector) -> Constants:
-        """Their mu."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The rounds of a run: ask the clients, let the server step, judge, record; until it is over."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -88,18 +88,24 @@ def _exchange(run: Run, r: int) -> Outcome:
         evaluate=run.objective.wanted(state.x) if waiting else None,
         watch=run.choice.estimated_step,
     )
-    try:
+    with _explained(run, r):
         outcome = run.clients.round(question)
-    except Exception as error:
-        error.add_note(f"in round {r} of {type(state.method.as_named).__name__}")
-        if isinstance(error, ClientError):
-            with suppress(ClientError):
-                complete(run)
-            error.history = run.recorder.history()
-        raise
     if waiting and outcome.value is not None:
         _close(run, outcome.value)
     return outcome
+
+
+@contextmanager
+def _explained(run: Run, r: int) -> Iterator[None]:
+    """Say of an error in which round it was, and keep the history that there is by then."""
+    try:
+        yield
+    except Exception as error:
+        where = f"in round {r}" if r else "before round 1"
+        error.add_note(f"{where} of {type(run.state.method.as_named).__name__}")
+        if isinstance(error, ClientError):
+            error.history = run.recorder.history()
+        raise
 
 
 def _server_step(run: Run, outcome: Outcome) -> Floats:
@@ -160,19 +166,19 @@ def _compare(run: Run) -> None:
 
 
 def record(run: Run) -> None:
-    """Add a row; its F comes with the next round's answers, where clients must be asked."""
+    """Add a row; its F comes with the next round's answers, where a message must ask for it."""
     state = run.state
     state.accounts.tally.values += run.objective.calls * run.clients.count
     more = {**state.method.telemetry(state.server), **run.clients.telemetry()}
     run.recorder.open(state.done, state.accounts, more)
-    if not run.objective.asks_clients:
+    if run.clients.at_hand or not run.objective.asks_clients:
         complete(run)
 
 
 def complete(run: Run) -> None:
     """Complete the history's last row, where it waits for F."""
     if run.recorder.waiting:
-        with np.errstate(over="ignore", invalid="ignore"):
+        with _explained(run, run.state.done), np.errstate(over="ignore", invalid="ignore"):
             measured = run.objective.measured(run.state.x)
         _close(run, measured)
 

@@ -12,7 +12,6 @@ from pdmm.engines.in_process import InProcess
 from pdmm.links.links import Links
 from pdmm.links.quantise import MOST_BITS
 from pdmm.methods.base import Method
-from pdmm.problems.lazy import Lazy
 from pdmm.regularisers import Regulariser
 
 ROUNDS = 100
@@ -54,7 +53,7 @@ def checked(clients: Clients, **given: Any) -> Settings:
     if bits is not None and not 2 <= whole("bits", bits, at_least=2) <= MOST_BITS:
         raise ValueError(f"bits must be from 2 to {MOST_BITS}, got {bits!r}")
     tolerance = given["tolerance"]
-    if tolerance is not None and _lazy(clients):
+    if tolerance is not None and not clients.reaches_all:
         raise ValueError("tolerance needs certificates, which ask all clients: not those of a Lazy")
     made = {
         "rounds": whole("rounds", rounds, at_least=1),
@@ -93,10 +92,6 @@ def _check_no_links(settings: Settings, clients: int) -> None:
             "participation, availability, loss, bits, local_steps and state are for clients in "
             "this process: those of a federation take part, and answer, as they can"
         )
-
-
-def _lazy(clients: Clients) -> bool:
-    return isinstance(clients, InProcess) and isinstance(clients.problem, Lazy)
 
 
 def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDArray[np.float64]:

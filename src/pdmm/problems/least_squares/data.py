@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient, per_client, same_dtype
-from pdmm.problems.block import Block, Clients, Floats
+from pdmm.problems.block import Block, ClientRows, Floats
 
 Vector = npt.NDArray[np.float64]
 
@@ -99,7 +99,9 @@ class Residuals:
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "ResidualBlock":
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> "ResidualBlock":
         A, b = self.samples
         chosen = np.arange(len(A))[clients]
         return ResidualBlock([(A[i], b[i]) for i in chosen])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
-from pdmm.problems.block import Clients, Source
+from pdmm.problems.block import ClientRows, Source
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
 from pdmm.problems.least_squares.data import Moments, Residuals, Samples, checked
@@ -158,7 +158,9 @@ class LeastSquares(Problem):
         vectors = 12 * self.dimension * self.dtype.itemsize
         return partition(self.clients, vectors, vectors + self._forms.matrix_bytes)
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> QuadraticBlock:
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> QuadraticBlock:
         with Threads(1 if self.clients == 1 else None) as threads:
             return self.prepare(1, 1, False, threads).at(clients)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.block import Clients, Floats
+from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.quadratic.form import Quadratics
 
 
@@ -18,9 +18,9 @@ class Diagonal(Quadratics):
     def client_bytes(self) -> float:
         return self.h.nbytes / len(self.h)
 
-    def product(self, clients: Clients, v: Floats) -> Floats:
+    def product(self, clients: ClientRows, v: Floats) -> Floats:
         return np.asarray(self.h[clients] * v)
 
-    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+    def prox(self, clients: ClientRows, anchor: Floats, rho: float) -> Floats:
         h = self.h[clients]
         return np.asarray(anchor + (self.g[clients] - h * anchor) / (h + rho))

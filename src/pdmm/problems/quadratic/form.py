@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.block import Block, Clients, Floats, descend
+from pdmm.problems.block import Block, ClientRows, Floats, descend
 
 CACHE_BYTES = 4 * 2**20  # matrices that are used several times in a row
 
@@ -39,16 +39,16 @@ class Quadratics(ABC):
         """What a product with one H_i reads."""
 
     @abstractmethod
-    def product(self, clients: Clients, v: Floats) -> Floats:
+    def product(self, clients: ClientRows, v: Floats) -> Floats:
         """H_i v_i."""
 
     @abstractmethod
-    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+    def prox(self, clients: ClientRows, anchor: Floats, rho: float) -> Floats:
         """Argmin f_i(x) + rho/2 ‖x - anchor‖²."""
 
     def steps(
         self,
-        clients: Clients,
+        clients: ClientRows,
         start: Floats,
         step: float,
         count: int,
@@ -59,11 +59,13 @@ class Quadratics(ABC):
         """K gradient steps at once, if there is a faster way than one after the other."""
         return None
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> "QuadraticBlock":
+    def at(
+        self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
+    ) -> "QuadraticBlock":
         """The functions of some clients."""
         return QuadraticBlock(self, clients)
 
-    def in_cache(self, clients: Clients) -> Iterator[tuple[Clients, slice]]:
+    def in_cache(self, clients: ClientRows) -> Iterator[tuple[ClientRows, slice]]:
         """Parts of the clients whose matrices stay in cache, with their rows in the block."""
         count = len(self.c[clients])
         most = max(1, int(CACHE_BYTES // max(1, self.client_bytes)))
@@ -79,7 +81,7 @@ class Quadratics(ABC):
 class QuadraticBlock(Block):
     """The quadratics of a block of clients."""
 
-    def __init__(self, all_clients: Quadratics, clients: Clients) -> None:
+    def __init__(self, all_clients: Quadratics, clients: ClientRows) -> None:
         self.all = all_clients
         self.clients = clients
         self.g = all_clients.g[clients]

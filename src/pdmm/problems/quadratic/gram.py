@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.block import Clients, Floats
+from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.quadratic.form import Quadratics, times
 
 
@@ -18,10 +18,10 @@ class Gram(Quadratics):
     def client_bytes(self) -> float:
         return self.H.nbytes / len(self.H)
 
-    def product(self, clients: Clients, v: Floats) -> Floats:
+    def product(self, clients: ClientRows, v: Floats) -> Floats:
         return times(self.H[clients], v)
 
-    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+    def prox(self, clients: ClientRows, anchor: Floats, rho: float) -> Floats:
         H = self.H[clients]
         right = self.g[clients] - times(H, anchor)
         shifted = H + rho * np.eye(H.shape[-1], dtype=H.dtype)

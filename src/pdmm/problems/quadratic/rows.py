@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient
-from pdmm.problems.block import Clients, Floats
+from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.quadratic.form import Quadratics, times, transposed_times
 
 
@@ -20,7 +20,7 @@ class Rows(Quadratics):
     def client_bytes(self) -> float:
         return self._bytes
 
-    def product(self, clients: Clients, v: Floats) -> Floats:
+    def product(self, clients: ClientRows, v: Floats) -> Floats:
         if isinstance(self.A, np.ndarray):
             A = self.A[clients]
             return transposed_times(A, times(A, v))
@@ -28,7 +28,7 @@ class Rows(Quadratics):
         rows = np.broadcast_to(v, (len(chosen), v.shape[-1]))
         return np.stack([(self.A[i] @ x) @ self.A[i] for i, x in zip(chosen, rows, strict=True)])
 
-    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+    def prox(self, clients: ClientRows, anchor: Floats, rho: float) -> Floats:
         # (A'A + rho)^-1 v = (v - A'(A A' + rho)^-1 A v) / rho, with n by n matrices only
         chosen = np.arange(len(self.A))[clients]
         right = self.g[clients] - self.product(clients, anchor)

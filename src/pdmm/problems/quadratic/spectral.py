@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.block import Clients, Floats
+from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.quadratic.form import Quadratics, some_rows, times, transposed_times
 
 KEPT_BYTES = 64 * 2**20  # functions of the eigenvalues, for parameters used before
@@ -57,13 +57,13 @@ class Spectral(Quadratics):
     def client_bytes(self) -> float:
         return self.W.nbytes / len(self.W)
 
-    def product(self, clients: Clients, v: Floats) -> Floats:
+    def product(self, clients: ClientRows, v: Floats) -> Floats:
         W = self.W[clients]
         y = times(W, v)
         y *= self.e[clients]
         return transposed_times(W, y)
 
-    def prox(self, clients: Clients, anchor: Floats, rho: float) -> Floats:
+    def prox(self, clients: ClientRows, anchor: Floats, rho: float) -> Floats:
         # x - anchor solves (H + rho) (x - anchor) = g - H anchor, which lies in the span of W.
         inverse = self._kept(rho, lambda: (1 / (self.e + rho)).astype(self.e.dtype))
         x = np.empty_like(anchor)
@@ -76,7 +76,7 @@ class Spectral(Quadratics):
 
     def steps(
         self,
-        clients: Clients,
+        clients: ClientRows,
         start: Floats,
         step: float,
         count: int,
@@ -110,7 +110,7 @@ class Spectral(Quadratics):
                 end -= q.outside * outside
         return last, mean
 
-    def _slope(self, part: Clients, W: Floats, x: Floats) -> Floats:
+    def _slope(self, part: ClientRows, W: Floats, x: Floats) -> Floats:
         """The gradients H_i x - g_i in the basis: e W x - h."""
         slope = times(W, x)
         slope *= self.e[part]

@@ -9,7 +9,7 @@ from pdmm.common.checks import not_negative, per_client, same_dtype, whole
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
-from pdmm.problems.block import Clients, Floats
+from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import curvature, curvature_of_rows
 from pdmm.problems.partition import partition
@@ -108,7 +108,7 @@ class SoftmaxRegression(Problem):
     def blocks(self) -> list[slice]:
         rows = self.samples if self.batch_size is None else np.full(self.clients, self.batch_size)
         per_row = (self.features + 3 * self.classes) * self.dtype.itemsize
-        # Clients of a block work on equally many rows: cut where the number changes.
+        # ClientRows of a block work on equally many rows: cut where the number changes.
         cuts = np.flatnonzero(np.diff(rows)) + 1
         blocks: list[slice] = []
         for start, stop in zip([0, *cuts], [*cuts, self.clients], strict=True):
@@ -119,7 +119,7 @@ class SoftmaxRegression(Problem):
             blocks.extend(slice(first + p.start, first + p.stop) for p in parts)
         return blocks
 
-    def at(self, clients: Clients, cursor: npt.NDArray[np.int64] | None = None) -> SoftmaxBlock:
+    def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> SoftmaxBlock:
         return SoftmaxBlock(self, np.arange(self.clients)[clients], cursor)
 
     def predict(self, x: Any, X: Any) -> npt.NDArray[np.int64]:
