@@ -1,6 +1,7 @@
 """A client that fails in the middle of a run: the error says when, and keeps the history."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,30 +71,43 @@ def calls_before(rounds: int, kind: str) -> int:
     return seen[-1]
 
 
-@pytest.mark.parametrize("r", [2, 5, 10])
-def test_a_value_that_fails_for_good(r: int, whole: pdmm.History) -> None:
-    """F of a row is asked for with the next round: there it fails, and the row stays open."""
-    fuse = Fuse(calls_before(r - 1, "value") + 1)
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("r", [1, 5, 10])
+def test_a_value_that_fails(r: int, once: bool, whole: pdmm.History) -> None:
+    """The row of its round stays open: nobody is asked again after an error."""
+    fuse = Fuse(calls_before(r, "value") + 1, once)
     with pytest.raises(pdmm.ClientError, match=r"value\[2\] \(client 2\) raised") as caught:
         pdmm.solve(problem(value=fuse), METHOD, 10)
     assert f"in round {r} of AGPDMM" in caught.value.__notes__
     history = caught.value.history
-    np.testing.assert_array_equal(history["round"], np.arange(r))
-    np.testing.assert_array_equal(history["objective"][:-1], whole["objective"][: r - 1])
+    np.testing.assert_array_equal(history["round"], np.arange(r + 1))
+    np.testing.assert_array_equal(history["objective"][:-1], whole["objective"][:r])
     assert np.isnan(history["objective"][-1])
+    assert fuse.calls == fuse.call
 
 
-def test_a_value_that_fails_once(whole: pdmm.History) -> None:
-    """It is asked again for the sake of the history, and answers."""
-    fuse = Fuse(calls_before(3, "value") + 1, once=True)
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_value_that_fails_in_a_run_that_is_kept(
+    every: int, whole: pdmm.History, tmp_path: Path
+) -> None:
+    """A checkpoint changes nothing in what the error says."""
+    fuse = Fuse(calls_before(4, "value") + 2)  # the first checkpoint asks once
+    with pytest.raises(pdmm.ClientError) as caught:
+        pdmm.solve(problem(value=fuse), METHOD, 10, checkpoint=tmp_path / "run", every=every)
+    assert "in round 4 of AGPDMM" in caught.value.__notes__
+    np.testing.assert_array_equal(caught.value.history["objective"][:-1], whole["objective"][:4])
+
+
+def test_a_value_that_fails_at_the_start() -> None:
+    fuse = Fuse(2)  # the first call is the check of x0
     with pytest.raises(pdmm.ClientError) as caught:
         pdmm.solve(problem(value=fuse), METHOD, 10)
-    assert "in round 4 of AGPDMM" in caught.value.__notes__
-    np.testing.assert_array_equal(caught.value.history["objective"], whole["objective"][:4])
+    assert caught.value.__notes__ == ["before round 1 of AGPDMM"]
+    np.testing.assert_array_equal(caught.value.history["round"], [0])
 
 
 def test_a_gradient_that_fails(whole: pdmm.History) -> None:
-    """The rows so far are whole: F at the point of the last one can still be asked for."""
+    """The rows so far are whole: in one process F is asked for when a row is made."""
     fuse = Fuse(calls_before(3, "gradient") + 2)
     with pytest.raises(pdmm.ClientError, match=r"gradient\[2\] \(client 2\) raised") as caught:
         pdmm.solve(problem(gradient=fuse), METHOD, 10)
@@ -116,7 +130,7 @@ def test_rounds_that_are_not_recorded_are_not_in_the_history(whole: pdmm.History
 @pytest.mark.parametrize("kind", ["gradient", "value"])
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_client_that_fails_on_a_rank(size: int, kind: str, whole: pdmm.History) -> None:
-    """All ranks have the same rows, with F in the last one unless F itself fails."""
+    """All ranks have the same rows; F of the last one would have come with that round."""
     at = calls_before(3, kind) + 1
 
     def work(mpi: pdmm.engines.MPI) -> tuple[list[str], pdmm.History]:
@@ -133,9 +147,7 @@ def test_a_client_that_fails_on_a_rank(size: int, kind: str, whole: pdmm.History
     for notes, history in found:
         assert "in round 4 of AGPDMM" in notes
         np.testing.assert_array_equal(history["round"], [0, 1, 2, 3])
-        expected = whole["objective"][:4].copy()
-        if kind == "value":
-            expected[-1] = np.nan
+        expected = [*whole["objective"][:3], np.nan]
         np.testing.assert_allclose(history["objective"], expected, rtol=1e-14)
 
 
@@ -149,3 +161,29 @@ def test_what_is_nobodys_client_has_no_history() -> None:
     with pytest.raises(RuntimeError, match="mine") as caught:
         pdmm.solve(problem(), METHOD, 10, callback=callback)
     assert not hasattr(caught.value, "history")
+
+
+@pytest.mark.parametrize("other", [ValueError, SystemExit, pdmm.ClientError])
+def test_ranks_that_fail_in_different_ways_end_together(other: type[BaseException]) -> None:
+    """What a rank does after an error must not depend on which error it was: others would wait."""
+
+    def fails(error: type[BaseException]) -> Callable[[Any], Any]:
+        def gradient(x: Any) -> Any:
+            if np.abs(x).max() > 0:
+                raise error("own")
+            return x - 1.0
+
+        return gradient
+
+    def work(mpi: pdmm.engines.MPI) -> str:
+        kind = pdmm.ClientError if mpi.rank == 0 else other
+        own = pdmm.Functions([lambda x: 0.5 * float(x @ x)], [fails(kind)], dimension=2)
+        try:
+            pdmm.solve(own, METHOD, 10, engine=mpi)
+        except BaseException as error:
+            return type(error).__name__
+        return "no error"
+
+    found = on_ranks(2, work)
+    assert found[0] == "ClientError"
+    assert found[1] in ("ClientError", "SystemExit", "ValueError")
