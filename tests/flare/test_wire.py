@@ -38,18 +38,18 @@ def test_what_travels_arrives(payload: dict[str, Any]) -> None:
             return len(a) == len(b) and all(map(same, a, b))
         return bool(a == b) and type(a) is type(b)
 
-    packed = wire.pack(payload)
-    found = wire.unpack(packed)
+    packed = wire.encode(payload)
+    found = wire.decode(packed)
     assert list(found) == list(payload)
     assert all(same(payload[key], found[key]) for key in payload)
     with pytest.raises(ValueError, match=r"cut short|form|Expecting|Unterminated"):
-        wire.unpack(packed[:-1] if len(packed) > 8 else b"")
+        wire.decode(packed[:-1] if len(packed) > 8 else b"")
 
 
 def test_what_is_no_number_does_not_travel() -> None:
     with pytest.raises(TypeError, match="is a function"):
-        wire.pack({"f": lambda: None})
+        wire.encode({"f": lambda: None})
     with pytest.raises(TypeError, match="only numbers can be sent"):
-        wire.pack({"x": np.array([object()])})
+        wire.encode({"x": np.array([object()])})
     with pytest.raises(TypeError, match="keys must be text"):
-        wire.pack({"x": {3: 1}})
+        wire.encode({"x": {3: 1}})

@@ -99,7 +99,7 @@ class Site:
             try:
                 if self._site is None:
                     self._site = self._made()
-                return {"reply": wire.pack(self._site.answer(verb, wire.unpack(payload)))}
+                return {"reply": wire.encode(self._site.answer(verb, wire.decode(payload)))}
             except Exception as error:
                 self._logger.error(traceback.format_exc())
                 # a message may quote the site's data, unless it is one that pdmm made for this

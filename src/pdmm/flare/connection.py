@@ -55,7 +55,7 @@ class FlareConnection:
             raise ValueError(f"payloads: {unknown} are not sites of this job, {self.names} are")
         # packed here, not in the threads: what cannot be sent is an error of the caller
         calls = [
-            _Call(self._proxies[name], next(self._numbers), verb, wire.pack(payload), timeout)
+            _Call(self._proxies[name], next(self._numbers), verb, wire.encode(payload), timeout)
             for name, payload in payloads.items()
         ]
         for call in calls:
@@ -116,7 +116,7 @@ class _Call(threading.Thread):
             return f"sent a reply of the wrong form ({type(reply).__name__})"
         if "error" in reply:
             return f"raised {reply['error']}"
-        return wire.unpack(reply["reply"])
+        return wire.decode(reply["reply"])
 
     def _in_words(self, error: CollabCallError) -> str:
         cause = str(error.cause)

@@ -24,7 +24,6 @@ from pdmm.methods.registry import METHODS
 
 LOOK = 0.3  # seconds between two looks at a run
 AUTO = "auto"  # the method that is chosen too
-NAMES = (AUTO, *METHODS)
 
 
 class RunError(Exception):
@@ -43,6 +42,11 @@ class Model:
     """How often the run had to be taken up again."""
 
 
+def method_names() -> tuple[str, ...]:
+    """The methods that a run may be asked for by name."""
+    return (AUTO, *METHODS)
+
+
 def named_method(name: str, **parameters: Any) -> pdmm.Method | None:
     """A method by its name on the command line; parameters that are None are left out."""
     given = {key: value for key, value in parameters.items() if value is not None}
@@ -51,7 +55,7 @@ def named_method(name: str, **parameters: Any) -> pdmm.Method | None:
             raise ValueError(f"method auto takes no {', '.join(given)}: it chooses them")
         return None
     if name not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(NAMES)}, got {name!r}")
+        raise ValueError(f"method must be one of {', '.join(method_names())}, got {name!r}")
     kind = METHODS[name]
     known = {f.name for f in fields(cast(Any, kind))}
     if odd := sorted(set(given) - known):
@@ -82,7 +86,7 @@ def settings(
     if isinstance(packed, dict) and "code" in packed:
         raise ValueError(
             f"method is a {packed['code']} of your own: a job carries no code, so it must be one "
-            f"of {', '.join(NAMES)}"
+            f"of {', '.join(method_names())}"
         )
     held = pack(regulariser, {}, "regulariser")
     if isinstance(held, dict) and "code" in held:

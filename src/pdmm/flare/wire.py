@@ -14,11 +14,11 @@ ARRAY = "\0array"  # no key of a payload may begin with a zero character
 KINDS = "biufc"
 
 
-def pack(payload: dict[str, Any]) -> bytes:
+def encode(payload: dict[str, Any]) -> bytes:
     """The payload as bytes: a length, a JSON text, then the arrays as they lie in memory.
 
     >>> import numpy as np
-    >>> unpack(pack({"x": np.arange(3.0), "round": 7, "more": [None, "text", {"y": 0.1}]}))
+    >>> decode(encode({"x": np.arange(3.0), "round": 7, "more": [None, "text", {"y": 0.1}]}))
     {'x': array([0., 1., 2.]), 'round': 7, 'more': [None, 'text', {'y': 0.1}]}
     """
     arrays: list[np.ndarray] = []
@@ -26,7 +26,7 @@ def pack(payload: dict[str, Any]) -> bytes:
     return b"".join([len(text).to_bytes(8, "little"), text, *(array.data for array in arrays)])
 
 
-def unpack(data: bytes) -> dict[str, Any]:
+def decode(data: bytes) -> dict[str, Any]:
     """The payload that was packed; its arrays are new and may be written to."""
     view = memoryview(data)
     size = int.from_bytes(view[:8], "little")
