@@ -1,15 +1,12 @@
-"""Tables and progress on the terminal."""
+"""Tables on the terminal."""
 
 import io
-import sys
 from typing import Any
 
 import numpy as np
-import pytest
 from rich.console import Console
 
 import pdmm
-from pdmm.common.progress import progress_bar
 from pdmm.report.text_tables import comparison
 
 
@@ -41,18 +38,3 @@ def test_a_row_for_each_method_with_what_it_took() -> None:
     assert rows["PDMM"] == [str(reached), f"{sent:.1f}", f"({published:.1f})", final]
     assert rows["slow"][:3] == ["—", "—", "—"]  # it never came so far
     assert float(rows["slow"][3]) > 1e-6
-
-
-def test_without_a_bar_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar("PDMM", 3, show=False) as advance:
-        advance(1)
-    assert capsys.readouterr().out == ""
-
-
-def test_a_bar_without_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with (
-        pytest.raises(ImportError, match=r"progress=True needs rich: pip install 'pdmm\[cli\]'"),
-        progress_bar("PDMM", 3, show=True),
-    ):
-        pass
