@@ -160,3 +160,11 @@ def test_the_papers_count_knows_no_engine(method: pdmm.Method) -> None:
     for other in (on_two_ranks(method), at_sites(method), in_process(method, bits=8)):
         for column in ("paper_bytes_up", "paper_bytes_down"):
             assert per_round(other, column) == per_round(one, column)
+
+
+@pytest.mark.parametrize(
+    ("method", "vectors"), [(FEDAVG, 1), (AGPDMM, 1), (GPDMM, 2), (SCAFFOLD, 2)]
+)
+def test_drafts_of_sites_travel_too(method: pdmm.Method, vectors: int) -> None:
+    """A site's answer has the draft beside the upload, also where a server could make it itself."""
+    assert per_round(at_sites(method), "vectors_up") == [vectors * M] * ROUNDS

@@ -1,7 +1,9 @@
 """What travels in a round: counted here and nowhere else, whatever carries the messages."""
 
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pdmm.methods.base import Method
 
@@ -78,3 +80,8 @@ def count(
         bytes_down=method.vectors_down * down + messages * beside_down + memories * e.vector,
         bytes_up=uploads * (method.vectors_up * e.up + beside_up),
     )
+
+
+def vectors_in(row: tuple[Any, ...], dimension: int) -> int:
+    """How many vectors of length d one client's memory or draft is made of."""
+    return sum(field.size // dimension for field in row if isinstance(field, np.ndarray))

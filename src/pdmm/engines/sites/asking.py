@@ -8,7 +8,7 @@ from pdmm.common.packing import pack
 from pdmm.engines.exchange import Question
 from pdmm.engines.sites.answers import check_answer
 from pdmm.engines.sites.roster import PAUSE, Payload, SiteError
-from pdmm.engines.traffic import Envelope, Sent, count
+from pdmm.engines.traffic import Envelope, Sent, count, vectors_in
 
 if TYPE_CHECKING:
     from pdmm.engines.sites.sites import Sites
@@ -101,14 +101,18 @@ class _Round:
     # --- what travels: a message for each site, an upload and a draft of each client --------
 
     def _envelope(self, memory: int = 0) -> Envelope:
-        vector = self.sites.dimension * self.sites.dtype.itemsize
-        draft = self.question.method.draft_vectors
+        d = self.sites.dimension
+        vector = d * self.sites.dtype.itemsize
+        draft = vectors_in(self.sites.shapes.draft, d)
         return Envelope(vector, up=vector, numbered=True, memory=memory, draft=draft)
 
     def _down(self, name: str) -> Sent:
-        method = self.question.method
-        memory = 0 if self.sites.copies.held[name] else method.memory_vectors
-        return count(method, self._envelope(memory), self._clients(name), 0, messages=1)
+        sites = self.sites
+        memory = 0
+        if not sites.copies.held[name]:
+            memory = vectors_in(sites.shapes.memory, sites.dimension)
+        envelope = self._envelope(memory)
+        return count(self.question.method, envelope, self._clients(name), 0, messages=1)
 
     def counted(self) -> Sent:
         """What was sent, both ways."""
