@@ -19,6 +19,11 @@ from pdmm.problems.sums import Total
 Vector = npt.NDArray[np.float64]
 
 
+def steepest(found: tuple[Constants, Constants] | None) -> float:
+    """The largest L that secants have met; 0 where no gradients were watched."""
+    return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
+
+
 class Clients(ABC):
     """All clients of a run, wherever they are.
 

@@ -10,7 +10,7 @@ from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.engines.broadcasts import Broadcasts
 from pdmm.engines.client_tables import Table, Tables
-from pdmm.engines.clients import Clients, Vector
+from pdmm.engines.clients import Clients, Vector, steepest
 from pdmm.engines.exchange import Evaluation, Outcome, Question, Sums, add
 from pdmm.engines.workplace import Workplace
 from pdmm.links.links import Links
@@ -116,7 +116,7 @@ class InProcess(Clients):
     def total(self, minimum: bool) -> Total | None:
         if not minimum and self.reaches_all:
             return None
-        if self.team.size == 1:
+        if self.team.size == 1:  # a problem of the user's own need not know of teams
             return self.problem.total(self.weights, self.threads)
         return self.problem.total(self.weights, self.threads, self.team)
 
@@ -129,7 +129,8 @@ class InProcess(Clients):
             sent = self.here.sent(question.method, plan, r)
             parts = self.here.round(question.method, message, plan, r)
             value = self._evaluated(question.evaluate)
-            return add(parts, sent, value, self._steepest(question.watch))
+            seen = steepest(self.problem.secants()) if question.watch else 0.0
+            return add(parts, sent, value, seen)
 
         sums = self._of_all(work, question)
         # Where all uploads arrive, no rounding gets into their weight.
@@ -139,11 +140,6 @@ class InProcess(Clients):
     def _of_all(self, work: Callable[[], Sums], question: Question) -> Sums:
         """What all clients did, from the work of those that are here."""
         return work()
-
-    def _steepest(self, watch: bool) -> float:
-        """The largest L that the secants of the run's gradients have met."""
-        found = self.problem.secants() if watch else None
-        return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
 
     def after(self, r: int, outcome: Outcome, norm: float) -> None:
         if outcome.disagreement:

@@ -17,7 +17,7 @@ from pdmm.common.packing import pack
 from pdmm.common.threads import Threads
 from pdmm.engines.client_round import Part, Shapes, add_up
 from pdmm.engines.client_tables import Table, Tables
-from pdmm.engines.clients import Clients, Vector
+from pdmm.engines.clients import Clients, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question, add
 from pdmm.engines.sites.absences import Absences
 from pdmm.engines.sites.answers import draft_of, upload_of
@@ -179,7 +179,8 @@ class Sites(WithConstants, Clients):
                     self._shown.join(place, answer["shown"])
             tally = Tally(**answer["tally"])
             parts.append(add_up(question.method, upload, self.weights[place], tally, place.start))
-        sums = add(parts, asked.sent, self._value(question, asked), self._steepest(question.watch))
+        seen = steepest(self.secants()) if question.watch else 0.0
+        sums = add(parts, asked.sent, self._value(question, asked), seen)
         everyone = len(asked.answers) == len(self.places)
         return sums.outcome(self.weight if everyone else sums.weight, self.weight)
 
@@ -192,10 +193,6 @@ class Sites(WithConstants, Clients):
             for name in self.places
         ]
         return float(sum(values))
-
-    def _steepest(self, watch: bool) -> float:
-        found = self.secants() if watch else None
-        return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
 
     @property
     def remarks(self) -> tuple[str, ...]:
