@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import as_array
 from pdmm.common.checks import not_negative
 from pdmm.common.packing import keepable
+from pdmm.common.sizes import LARGEST
 
 Vector = npt.NDArray[np.floating]
 
@@ -120,8 +122,9 @@ class Box(Regulariser):
 
     def __post_init__(self) -> None:
         for name in ("lo", "hi"):
+            given = as_array(f"Box's {name}", getattr(self, name))
             try:
-                bound = np.array(getattr(self, name), dtype=np.float64)
+                bound = np.array(given, dtype=np.float64)
             except (TypeError, ValueError):
                 raise ValueError(
                     f"Box's {name} must be numbers, got {getattr(self, name)!r}"
@@ -138,6 +141,12 @@ class Box(Regulariser):
         if empty or (self.lo == np.inf).any() or (self.hi == -np.inf).any():
             raise ValueError(
                 f"Box's lo must not be above hi (the box is empty): lo={self.lo}, hi={self.hi}"
+            )
+        least = float(np.maximum(self.lo, -self.hi).max())
+        if least > LARGEST[np.dtype(np.float64)]:
+            raise ValueError(
+                f"Box allows no x whose entries are all below {least:.3g}, which leaves a run no "
+                "room for squares and sums: rescale the problem"
             )
 
     def check(self, dimension: int) -> None:

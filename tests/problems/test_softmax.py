@@ -261,7 +261,8 @@ def test_accuracy_refuses_labels_that_do_not_fit() -> None:
     problem = pdmm.SoftmaxRegression(X, y, classes=4)
     x = np.zeros(problem.dimension)
     assert problem.accuracy(x, X, y) == problem.accuracy(x)
-    for bad in (y[0][:, None], y[0].astype(float), y[1]):
+    assert problem.accuracy(x, X[0], y[0][:, None]) == problem.accuracy(x, X[0], y[0])
+    for bad in (y[0].astype(float), y[1]):
         with pytest.raises(ValueError, match="y must hold a whole number for each row"):
             problem.accuracy(x, X[0], bad)
     with pytest.raises(ValueError, match="x must have shape"):

@@ -70,7 +70,7 @@ def test_whole_numbers_are_accepted_as_data() -> None:
         np.testing.assert_allclose(run.x, runs[2].x, atol=1e-14)
     pixels = [np.arange(12, dtype=np.uint8).reshape(4, 3)] * 2
     labels = [np.array([0, 1, 1, 0], dtype=np.uint8)] * 2
-    problem = pdmm.SoftmaxRegression(pixels, labels, classes=np.int64(2))  # type: ignore[arg-type]
+    problem = pdmm.SoftmaxRegression(pixels, labels, classes=np.int64(2))
     same = pdmm.SoftmaxRegression([p.astype(float) for p in pixels], labels, classes=2)
     x, same_x = (pdmm.solve(p, pdmm.AGPDMM(0.01, 2), rounds=3).x for p in (problem, same))
     np.testing.assert_array_equal(x, same_x)

@@ -8,6 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import as_array
+
+LARGEST_WEIGHT = 1e30  # of a client; the smallest is one divided by it
+
 Floats: TypeAlias = npt.NDArray[np.floating]
 PerClient: TypeAlias = list[Floats] | Floats  # one array a client, or all of them stacked
 
@@ -64,30 +68,31 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
 
 def floats(name: str, value: Any, ndim: int, whole_as: Any = np.float64) -> Floats:
     """A finite float32 or float64 array of ``ndim`` dimensions; whole numbers are converted."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked entries: fill them or leave them out")
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} is not an array of numbers: {error}") from error
-    if array.dtype.kind in "iub":
-        array = array.astype(whole_as)
-    if array.dtype.kind == "f" and not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype not in (np.float32, np.float64):
-        raise ValueError(f"{name} must hold float32 or float64 numbers, got {array.dtype}")
+    array = float_entries(name, as_array(name, value), whole_as)
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     finite(name, array)
     return array
 
 
+def float_entries(name: str, array: npt.NDArray[Any], whole_as: Any) -> Floats:
+    """The entries as float32 or float64; a copy only where they are neither."""
+    if array.dtype.kind in "iub":
+        return array.astype(whole_as)
+    if array.dtype.kind == "f" and not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype not in (np.float32, np.float64):
+        raise ValueError(f"{name} must hold float32 or float64 numbers, got {array.dtype}")
+    return array
+
+
 def vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
-    """A finite vector of a given length, in float64."""
+    """A finite vector of a given length, in float64, which is a copy."""
+    array = as_array(name, value)
     try:
-        if np.iscomplexobj(value):
+        if np.iscomplexobj(array):
             raise TypeError("complex numbers have no order")
-        vector = np.array(value, dtype=np.float64)
+        vector = np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers: {error}") from None
     if vector.shape != (length,):
@@ -97,63 +102,36 @@ def vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
 
 
 def client_weights(weights: Any, clients: int) -> npt.NDArray[np.float64]:
-    """Positive weights, one a client; ones if not given."""
+    """Positive weights, one a client, that leave room for products; ones if not given."""
     if weights is None:
         return np.ones(clients)
     w = vector("weights", weights, clients)
     if (w <= 0).any():
         i = int((w <= 0).argmax())
         raise ValueError(f"weights must be positive, but weights[{i}] (client {i}) is {w[i]}")
+    outside = (w < 1 / LARGEST_WEIGHT) | (w > LARGEST_WEIGHT)
+    if outside.any():
+        i = int(outside.argmax())
+        raise ValueError(
+            f"weights must be from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, but weights[{i}] "
+            f"(client {i}) is {w[i]}: only their ratios move the minimum, so multiply all of them "
+            "by one number"
+        )
     return w
 
 
 def finite(name: str, array: Floats) -> None:
     """No NaN and no infinity, and if there is one, where."""
-    # A sum is finite unless an entry is not (or the sum overflows): one pass, no copy.
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(array.sum(dtype=np.float64))
-    if suspicious and not (good := np.isfinite(array)).all():
-        where = tuple(int(i) for i in np.argwhere(~good)[0])
+    where = not_finite(array)
+    if where is not None:
         raise ValueError(f"{name} has {array[where]} at position {where}; all must be finite")
 
 
-def per_client(name: str, values: Any, ndim: int, whole_as: Any = np.float64) -> PerClient:
-    """The clients' float arrays, checked: a list of arrays, or one stacked array of them."""
-    if isinstance(values, np.ndarray) and values.dtype != object:
-        if values.ndim != ndim + 1:
-            raise ValueError(
-                f"{name} as one array must have {ndim + 1} dimensions (clients first), "
-                f"got shape {values.shape}"
-            )
-        if 0 in values.shape:
-            raise ValueError(f"{name} has shape {values.shape}: every client needs a sample")
-        try:
-            return floats(name, values, ndim + 1, whole_as)
-        except ValueError:  # find the client, for a message that names it
-            return [
-                floats(f"{name}[{i}] (client {i})", v, ndim, whole_as) for i, v in enumerate(values)
-            ]
-    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
-        raise ValueError(
-            f"{name} must be a list of arrays, one a client, got {type(values).__name__}"
-        )
-    if len(values) == 0:
-        raise ValueError(f"{name} is empty: at least one client is needed")
-    arrays = [floats(f"{name}[{i}] (client {i})", v, ndim, whole_as) for i, v in enumerate(values)]
-    for i, array in enumerate(arrays):
-        if 0 in array.shape:
-            raise ValueError(f"{name}[{i}] (client {i}) is empty: every client needs a sample")
-    return arrays
-
-
-def same_dtype(*named: tuple[str, PerClient]) -> np.dtype[Any]:
-    """The one dtype that all the arrays share."""
-    first_name, first = named[0]
-    for name, arrays in named:
-        for i, array in enumerate(arrays[:1] if isinstance(arrays, np.ndarray) else arrays):
-            if array.dtype != first[0].dtype:
-                raise ValueError(
-                    f"{name}[{i}] (client {i}) is {array.dtype}, but {first_name}[0] is "
-                    f"{first[0].dtype}: give all data in one dtype"
-                )
-    return np.dtype(first[0].dtype)
+def not_finite(array: Floats) -> tuple[int, ...] | None:
+    """Where the first NaN or infinity is; None if there is none."""
+    # A sum is finite unless an entry is not (or the sum overflows): one pass, no copy.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum(dtype=np.float64)):
+            return None
+    bad = np.argwhere(~np.isfinite(array))
+    return tuple(int(i) for i in bad[0]) if len(bad) else None

@@ -61,6 +61,7 @@ class InProcess(Clients):
 
     @contextmanager
     def working(self, threads: int | None) -> Iterator[None]:
+        self.team.agree(self.problem.check_data)
         with Threads(threads) as self.threads:
             yield
 
@@ -70,10 +71,10 @@ class InProcess(Clients):
         self.team.agree(lambda: self.problem.check(x0, exact))
 
     def smoothness(self, weights: Any = None) -> Constants:
-        return self.problem.smoothness(weights)
+        return self.problem.constants("L", weights)
 
     def strong_convexity(self, weights: Any = None) -> Constants:
-        return self.problem.strong_convexity(weights)
+        return self.problem.constants("mu", weights)
 
     def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
         return self.problem.secants(weights)

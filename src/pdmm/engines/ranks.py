@@ -21,6 +21,8 @@ from pdmm.problems.block import Tally
 from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
 from pdmm.problems.secants import Shown
 
+SHARED = ("classes", "l2", "columns")  # what problems may have, and must then have alike
+
 
 class Ranks(WithConstants, InProcess):
     """All clients of a team's members, as one of them sees it.
@@ -211,7 +213,7 @@ def _facts(problem: Any) -> dict[str, Any]:
         "accurate": problem.accurate,
         "proven": problem.proven,
     }
-    alike |= {name: getattr(problem, name) for name in ("classes", "l2") if hasattr(problem, name)}
+    alike |= {name: getattr(problem, name) for name in SHARED if hasattr(problem, name)}
     return {
         "clients": problem.clients,
         "eigenbasis_size": problem.eigenbasis_size,

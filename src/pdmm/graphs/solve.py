@@ -109,6 +109,8 @@ def solve_network(
     activations = None
     if settings.schedule == "asynchronous":
         activations = read_order(network, order, settings.seed)
+    for problem in network.problems:
+        problem.check_data()
     with Threads(1) as threads:  # one BLAS thread: the same bits on any machine
         groups = grouped(network, threads)
         for group in groups:

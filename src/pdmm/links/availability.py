@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import as_array
 from pdmm.common.packing import keepable
 from pdmm.links.checks import Flags, probability
 
@@ -51,6 +52,13 @@ class Availability:
         else:
             self.table = _read_table(given, clients)
 
+    @property
+    def possible(self) -> Flags | None:
+        """Who may be there in one round after the other, repeated; None where all may be."""
+        if self.there is not None:
+            return None
+        return np.atleast_2d(self.table > 0)
+
     def at(self, r: int) -> Flags:
         """Who is there in round r = 1, 2, ..."""
         if self.there is not None:
@@ -66,10 +74,7 @@ class Availability:
 
 def _read_table(given: Any, clients: int) -> npt.NDArray[Any]:
     """A table of true and false, one row per round; or one probability for each client."""
-    try:
-        table = np.asarray(given)
-    except ValueError as error:
-        raise ValueError(f"availability is not a table: {error}") from None
+    table = as_array("availability", given)
     if table.ndim == 0 and table.dtype.kind in "fiu":
         table = np.full(clients, table)  # the same for all
     if table.ndim == 2 and table.dtype.kind in "iu" and np.isin(table, (0, 1)).all():

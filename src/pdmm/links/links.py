@@ -8,6 +8,7 @@ learns at the next contact which of the two holds: it never guesses.
 """
 
 import logging
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,6 +100,7 @@ class Links:
         self.availability: Availability | None = None
         if availability is not None:
             self.availability = Availability(availability, clients, self.streams["there"])
+            _check_somebody(self.participation, self.availability)
         self.down = Losses(loss, clients, self.streams["down"])
         self.up = Losses(loss, clients, self.streams["up"])
         self.back = Losses(loss, clients, self.streams["back"])
@@ -200,3 +202,20 @@ class Links:
     @property
     def _losses(self) -> tuple[Losses, Losses, Losses]:
         return self.down, self.up, self.back
+
+
+def _check_somebody(participation: Participation, availability: Availability) -> None:
+    """Refuse lists of clients of which none is ever there when it is asked."""
+    table = availability.possible
+    if table is None or participation.entries is None:
+        return
+    # Of two lists that are repeated, entries meet if they are equally far in what both divide into.
+    step = gcd(len(participation.entries), len(table))
+    for k, wanted in enumerate(participation.entries):
+        rows = table[k % step :: step]
+        if (rows if isinstance(wanted, int) else rows[:, wanted]).any():
+            return
+    raise ValueError(
+        "the clients that participation lists are never there when it lists them, as availability "
+        "says: nobody would ever take part"
+    )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import refuse_masked
 from pdmm.common.checks import whole
 from pdmm.links.checks import Indices, is_list
 
@@ -22,6 +23,7 @@ class LocalSteps:
         self.call: Callable[[int, int], Any] | None = given if callable(given) else None
         if self.call is not None:
             return
+        refuse_masked("local_steps", given)
         if not is_list(given) or len(given) != clients:
             raise ValueError(
                 f"local_steps must be a number for each of the {clients} clients, or a callable of "

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from pdmm.common.arrays import refuse_masked
 from pdmm.common.checks import number, whole
 from pdmm.links.checks import Indices, is_list
 
@@ -20,13 +21,19 @@ class Participation:
     def __init__(self, given: Any, clients: int) -> None:
         self.given, self.clients = given, clients
         self.all = False
+        self.entries: list[int | Indices] | None = None
+        """What a list says of one round after the other."""
         if callable(given):
             return
+        refuse_masked("participation", given)
         if is_list(given):
             if len(given) == 0:
                 raise ValueError("participation is empty: give a number for at least one round")
-            for k, entry in enumerate(given):
-                self._entry(entry, f"participation[{k}]")
+            self.entries = [self._entry(v, f"participation[{k}]") for k, v in enumerate(given)]
+            if all(np.size(entry) == 0 for entry in self.entries):
+                raise ValueError(
+                    "participation lists no client for any round: nobody would ever take part"
+                )
             return
         found = self._entry(given, "participation")
         self.all = found == clients
@@ -41,6 +48,7 @@ class Participation:
         return self._entry(self.given, "participation")
 
     def _entry(self, entry: Any, name: str) -> int | Indices:
+        refuse_masked(name, entry)
         if is_list(entry):
             chosen = np.unique(np.asarray(entry, dtype=None if len(entry) else np.intp))
             if (

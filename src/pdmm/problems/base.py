@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import as_array
+from pdmm.common.changes import Watched
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.block import Block, ClientRows, Floats, OneClient, Source
@@ -29,6 +31,9 @@ class Problem(WithConstants, ABC):
     """Whether the constants that it states are more than estimates."""
     parallel: bool = True
     """Whether clients may be worked on in several threads at once."""
+
+    watched: tuple[Watched, ...] = ()
+    """The user's own arrays that it works on, of which it notices a change."""
 
     memory_folder: str | None = None
     """Where the clients' memories live as files, if there are too many for the main memory."""
@@ -56,16 +61,17 @@ class Problem(WithConstants, ABC):
 
     def objective(self, x: Any, weights: Any = None) -> float:
         """F(x) = sum_i w_i f_i(x), by a pass over the data (weights of 1 if not given)."""
-        w = np.ones(self.clients) if weights is None else np.asarray(weights, dtype=np.float64)
-        for name, array, length in (
-            ("x", np.asarray(x), self.dimension),
-            ("weights", w, self.clients),
-        ):
+        self.check_data()
+        w = np.ones(self.clients)
+        if weights is not None:
+            w = np.asarray(as_array("weights", weights), dtype=np.float64)
+        point = as_array("x", x)
+        for name, array, length in (("x", point, self.dimension), ("weights", w, self.clients)):
             if array.shape != (length,):
                 raise ValueError(f"{name} must have shape ({length},), got shape {array.shape}")
         with Threads(None if self.parallel else 1) as threads:
             source = self._source_of_values(threads)
-            return SumOfBlocks(self, source, w, threads).value(np.asarray(x, dtype=self.dtype))
+            return SumOfBlocks(self, source, w, threads).value(point.astype(self.dtype))
 
     def _source_of_values(self, threads: Threads) -> Source:
         """What values are taken from outside a run."""
@@ -92,7 +98,12 @@ class Problem(WithConstants, ABC):
         return None
 
     def check(self, x0: Floats, exact: bool) -> None:
-        """Try out what can only be checked by calling it."""
+        """Try out what can only be checked by calling it, or with the start."""
+
+    def check_data(self) -> None:
+        """Refuse data that were changed after the problem was made."""
+        for arrays in self.watched:
+            arrays.check()
 
     def run_state(self) -> list[npt.NDArray[Any]]:
         """What the problem has learnt in a run, for checkpoints: arrays with a row a client."""

@@ -69,6 +69,9 @@ class WithConstants:
     dtype: np.dtype[Any]
     parallel: bool
 
+    def check_data(self) -> None:
+        """Refuse data that were changed since they were read first."""
+
     def _gradient_of(self, i: int) -> Callable[[Floats], Floats]:
         """Client i's gradient, a function of x."""
         raise NotImplementedError
@@ -82,7 +85,8 @@ class WithConstants:
         Args:
             weights: w_i > 0, one a client; ones if not given.
         """
-        return self._constants("L", weights)
+        self.check_data()
+        return self.constants("L", weights)
 
     def strong_convexity(self, weights: Any = None) -> Constants:
         """The mu of every f_i and of F = sum_i w_i f_i: how fast their gradients must change.
@@ -90,7 +94,8 @@ class WithConstants:
         Args:
             weights: w_i > 0, one a client; ones if not given.
         """
-        return self._constants("mu", weights)
+        self.check_data()
+        return self.constants("mu", weights)
 
     @property
     def shown(self) -> Shown | None:
@@ -120,7 +125,8 @@ class WithConstants:
         shown = self.shown
         return None if shown is None else shown.not_convex()
 
-    def _constants(self, which: Which, weights: Any) -> Constants:
+    def constants(self, which: Which, weights: Any) -> Constants:
+        """L or mu of every f_i and of F, from data that are known to be as they were."""
         w = client_weights(weights, self.clients)
         last, known = self._known.get(f"{which} of F", (None, None))
         if isinstance(known, Constants) and last == w.tobytes():

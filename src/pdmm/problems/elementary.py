@@ -6,13 +6,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from pdmm.common.arrays import as_array
+from pdmm.common.changes import Watched
 from pdmm.common.checks import ClientError, floats, whole
+from pdmm.common.matrices import largest_entry
+from pdmm.common.per_client import sizes
+from pdmm.common.sizes import check_sizes, check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Block, ClientRows, Floats
 from pdmm.problems.constants import Kind, Which
-from pdmm.problems.eigenvalues import ends
+from pdmm.problems.matrix_checks import RowLabel, check_shapes, ends_of_diagonals, ends_of_matrices
 from pdmm.problems.partition import partition
 from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
 from pdmm.problems.quadratic.total import DenseTotal
@@ -20,17 +25,20 @@ from pdmm.problems.quadratic.total import DenseTotal
 Vector = npt.NDArray[np.float64]
 
 
-def _rows(name: str, value: Any) -> Floats:
-    """The clients' vectors (m, d): of one client from a number or (d,), of many from (m, d)."""
-    ndim = np.ndim(value)
-    if ndim > 2:
+def _rows(name: str, value: Any) -> tuple[Floats, tuple[int, ...]]:
+    """The clients' vectors (m, d), and the shape that they had.
+
+    They are of one client from a number or (d,), and of many from (m, d).
+    """
+    given = as_array(name, value)
+    if given.ndim > 2:
         raise ValueError(
-            f"{name} must be a vector, or an array (clients, d), got shape {np.shape(value)}"
+            f"{name} must be a vector, or an array (clients, d), got shape {given.shape}"
         )
-    rows = floats(name, value, ndim)
+    rows = floats(name, given, given.ndim)
     if rows.size == 0:
         raise ValueError(f"{name} is empty, of shape {rows.shape}")
-    return rows.reshape(1, -1) if ndim < 2 else rows
+    return (rows.reshape(1, -1) if rows.ndim < 2 else rows), rows.shape
 
 
 class _Stacked(Problem):
@@ -40,6 +48,11 @@ class _Stacked(Problem):
         self.clients = clients
         self.dimension = dimension
         self.dtype = dtype
+
+    def _take(self, name: str, array: Floats, power: int) -> None:
+        """Refuse rows that leave no room for squares and sums, and notice if they are changed."""
+        check_sizes(name, sizes(array), self.dtype, RowLabel(name, self.clients), power)
+        self.watched += (Watched([array], RowLabel(name)),)
 
     def __repr__(self) -> str:
         return (
@@ -59,7 +72,8 @@ class Quadratic(_Stacked):
         H: symmetric, without negative eigenvalues: a matrix (d, d), a diagonal (d,), or a
             number h for h times the identity.
         c: a vector (d,). For many functions at once c is (clients, d), and H is
-            (clients, d, d), (clients, d) or a number. They are not copied.
+            (clients, d, d), (clients, d) or a number. They are not copied; a run notices if
+            they have been changed.
 
     Averaging is one of them: the f_i = 1/2 ‖x - a_i‖², up to a constant, are
     ``Quadratic(1.0, a)``, and the minimiser of their sum is the mean of the a_i.
@@ -76,26 +90,32 @@ class Quadratic(_Stacked):
     def __init__(self, H: Any, c: Any) -> None:
         if sparse.issparse(H):
             H = H.toarray()
-        g = _rows("c", c)
+        g, shape = _rows("c", c)
         m, d = g.shape
-        shape = np.shape(c)
-        matrix = floats("H", H, np.ndim(H), whole_as=g.dtype)
-        _check_shapes(matrix, shape, m, d)
+        matrix = as_array("H", H)
+        matrix = floats("H", matrix, matrix.ndim, whole_as=g.dtype)
+        check_shapes(matrix, shape, m, d)
         # A number is no reason to compute in float64.
         dtype = np.promote_types(g.dtype, matrix.dtype) if matrix.ndim else g.dtype
         self._start(m, d, dtype)
         g = g.astype(dtype, copy=False)
+        self._take("c", g, power=2)
         self._form: Quadratics
         if matrix.ndim > len(shape) and d > 1:
             stack = matrix.reshape(m, d, d).astype(dtype, copy=False)
-            least, largest = _ends_of_matrices(stack)
+            self._take("H", stack, power=2)
+            least, largest = ends_of_matrices(stack)
             self._form = Gram(stack, g, np.zeros(m))
         else:
             rows = matrix.reshape(m, d) if matrix.ndim else matrix
             h = np.broadcast_to(rows, (m, d)).astype(dtype, copy=False)
-            least, largest = _ends_of_diagonals(h)
+            self._take("H", h, power=2)
+            least, largest = ends_of_diagonals(h)
             self._form = Diagonal(h, g, np.zeros(m))
         self._ends: dict[Which, Vector] = {"L": largest, "mu": least}
+
+    def check(self, x0: Floats, exact: bool) -> None:
+        check_start("H x0", self._ends["L"].max() * largest_entry(x0), self.dtype, power=2)
 
     def at(
         self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None
@@ -134,67 +154,6 @@ class Quadratic(_Stacked):
         return (L if which == "L" else mu), "exact"
 
 
-def _check_shapes(matrix: Floats, shape: tuple[int, ...], m: int, d: int) -> None:
-    """Refuse an H that does not go with c, of a shape, for m functions of d unknowns."""
-    if matrix.ndim and matrix.shape not in (shape, (*shape, d)):
-        raise ValueError(
-            f"H must be a number, a diagonal or a matrix that goes with c: c has shape "
-            f"{shape}, H has shape {matrix.shape}; of many functions, both have a row each"
-        )
-    square = matrix.ndim == len(shape) == 2 and m == d > 1
-    if square and (matrix == matrix.T).all():
-        raise ValueError(
-            f"H of shape {matrix.shape} with c of the same shape may be one matrix or {m} "
-            f"diagonals: give matrices, of shape {(m, d, d)}"
-        )
-
-
-def _ends_of_matrices(H: Floats) -> tuple[Vector, Vector]:
-    """The smallest and the largest eigenvalue of every matrix, if all are as they must be."""
-    _check_symmetric(H)
-    least, largest = ends(H.astype(np.float64, copy=False))
-    flat = np.flatnonzero(least <= 0)  # ends are never negative: look again there
-    low = np.linalg.eigvalsh(H[flat].astype(np.float64))[:, 0]
-    rounding = 1e-10 if H.dtype == np.float64 else 1e-4
-    _check_convex(low, largest[flat], rounding, flat, len(H))
-    return least, largest
-
-
-def _ends_of_diagonals(h: Floats) -> tuple[Vector, Vector]:
-    """The same of diagonals."""
-    least = h.min(1).astype(np.float64)
-    largest = h.max(1).astype(np.float64)
-    _check_convex(least, largest, 0.0, np.arange(len(h)), len(h))
-    return least, largest
-
-
-def _check_symmetric(H: Floats) -> None:
-    apart = np.abs(H - H.swapaxes(1, 2)).max((1, 2))
-    size = np.abs(H).max((1, 2))
-    i = int((apart - 1e-6 * size).argmax())
-    if apart[i] > 1e-6 * size[i]:
-        raise ValueError(
-            f"{_name(i, len(H))} is not symmetric: entries differ by up to {apart[i]:.3g}; "
-            "(H + H.T) / 2 gives the same function"
-        )
-
-
-def _check_convex(
-    least: Vector, largest: Vector, rounding: float, clients: npt.NDArray[np.intp], count: int
-) -> None:
-    below = least + rounding * np.abs(largest)
-    if (below < 0).any():
-        k = int(below.argmin())
-        raise ValueError(
-            f"{_name(int(clients[k]), count)} has the eigenvalue {least[k]:.3g}: "
-            "the function is not convex"
-        )
-
-
-def _name(i: int, count: int) -> str:
-    return "H" if count == 1 else f"H[{i}] (client {i})"
-
-
 class Absolute(_Stacked):
     """The sum over entries |x_k - a_k|, or many of these, one for each client.
 
@@ -214,8 +173,12 @@ class Absolute(_Stacked):
     accurate = False
 
     def __init__(self, a: Any) -> None:
-        self.a = _rows("a", a)
+        self.a, _ = _rows("a", a)
         self._start(len(self.a), self.a.shape[1], self.a.dtype)
+        self._take("a", self.a, power=1)
+
+    def check(self, x0: Floats, exact: bool) -> None:
+        check_start("it", largest_entry(x0), self.dtype)
 
     def at(
         self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None

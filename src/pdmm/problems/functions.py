@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import refuse_masked
 from pdmm.common.checks import ClientError, not_negative, positive, whole
+from pdmm.common.matrices import largest_entry
+from pdmm.common.sizes import check_start
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Block, ClientRows, Floats, Source
@@ -94,6 +97,7 @@ class Functions(Problem):
 
     def _one_each(self, name: str, value: Any, check: Callable[[str, Any], float]) -> Vector:
         """A number for all clients, or one for each."""
+        refuse_masked(name, value)
         if isinstance(value, np.ndarray):
             value = value.tolist()
         if not isinstance(value, Sequence) or isinstance(value, str):
@@ -124,6 +128,7 @@ class Functions(Problem):
         return self  # not a run: what the last one learnt is kept
 
     def check(self, x0: Floats, exact: bool) -> None:
+        check_start("it", largest_entry(x0), self.dtype)
         for i in range(self.clients):
             self.check_client(i, x0, exact)
 
@@ -218,12 +223,14 @@ class Functions(Problem):
         return vector
 
     def _call(self, name: str, i: int, *arguments: Any) -> Any:
+        label = f"{name}[{i}] (client {i})"
         try:
-            return self.functions[name][i](*arguments)
+            result = self.functions[name][i](*arguments)
         except Exception as error:
-            raise ClientError(
-                f"{name}[{i}] (client {i}) raised {type(error).__name__}: {error}"
-            ) from error
+            raise ClientError(f"{label} raised {type(error).__name__}: {error}") from error
+        if np.ma.is_masked(result):
+            raise ClientError(f"{label} returned masked entries: fill them")
+        return result
 
 
 def _check_functions(name: str, given: Any, value: Sequence[Any]) -> None:

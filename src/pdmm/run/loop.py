@@ -16,6 +16,7 @@ from pdmm.run.reasons import certified, why_diverged
 from pdmm.run.state import held
 
 TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
+TOO_FAR = 1e20  # times the norm after the first step: likewise, where x is large by nature
 AUTO_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 Callback: TypeAlias = Callable[[int, Floats], bool | None]
@@ -54,13 +55,14 @@ def step(run: Run, callback: Callback | None) -> None:
     state.worst = max(state.worst, outcome.tally.missed)
     state.done = r
     run.certificate = None
-    far = max(1.0, float(np.linalg.norm(settings.x0)))
-    if outcome.bad_client is not None or not norm < TOO_LARGE * far:
+    first = state.first or norm
+    if outcome.bad_client is not None or not norm < _largest(run, first):
         state.diverged = True
         state.finished = True
         named = state.method.as_named
         state.reason = why_diverged(r, norm, outcome.bad_client, named, run.clients)
         return
+    state.first = first if outcome.arrived else state.first
     state.x = held(x_s, run.clients.dtype)
     if run.choice.estimated_step:
         state.method = state.method.with_smaller_steps(outcome.steepest)
@@ -75,6 +77,13 @@ def step(run: Run, callback: Callback | None) -> None:
         state.reason = certified(run.certificate, r, state.tolerance)
     state.finished = final or state.proven
     run.stopped = stop
+
+
+def _largest(run: Run, first: float) -> float:
+    """The norm of x_s that only a diverging run reaches, if it had this one after a first step."""
+    largest = TOO_LARGE * max(1.0, float(np.linalg.norm(run.settings.x0)))
+    most = float(np.finfo(run.clients.dtype).max)
+    return min(max(largest, TOO_FAR * first), most)
 
 
 def _exchange(run: Run, r: int) -> Outcome:

@@ -58,6 +58,8 @@ class RunState:
     diverged: bool = False
     proven: bool = False
     reason: str = ""
+    first: float = 0.0
+    """The norm of x_s after the first round in which something arrived."""
     worst: float = 0.0
     """The largest error of an exact step that missed what was asked of it."""
     residuals: dict[str, float | None] = field(default_factory=dict)

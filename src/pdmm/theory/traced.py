@@ -49,6 +49,7 @@ class Watched:
         d = problem.dimension
         start = (np.zeros(d) if x0 is None else vector("x0", x0, d)).astype(problem.dtype)
         self.x0 = start.astype(np.float64)
+        problem.check_data()
         problem.check(self.x0, method.exact)
         self.clients = clients
         clients.prepare(method, self.x0, np.ones(problem.clients), rounds)

@@ -110,6 +110,7 @@ class Site:
         }
 
     def _check(self, payload: Payload) -> Payload:
+        self.problem.check_data()
         self.problem.check(payload["x0"], payload["exact"])
         return {}
 

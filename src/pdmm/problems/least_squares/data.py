@@ -5,14 +5,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.checks import PerClient, per_client, same_dtype
+from pdmm.common.arrays import Names
+from pdmm.common.changes import Watched
+from pdmm.common.checks import PerClient
+from pdmm.common.matrices import Matrix, dense, is_sparse, stored
+from pdmm.common.per_client import (
+    aligned,
+    alongside,
+    check_same_count,
+    check_same_rows,
+    given,
+    read_matrices,
+    read_targets,
+    same_columns,
+    same_dtype,
+    sizes,
+)
+from pdmm.common.sizes import check_sizes
 from pdmm.problems.block import Block, ClientRows, Floats
 
 Vector = npt.NDArray[np.float64]
 
 
 class Samples(NamedTuple):
-    """The data as they were given: a matrix (n_i, d) and a vector (n_i,) for each client."""
+    """The data as they were given: a matrix (n_i, d) and a vector (n_i,) for each client.
+
+    Some of the matrices may be sparse, if they are a list.
+    """
 
     A: PerClient
     b: PerClient
@@ -22,13 +41,31 @@ class Samples(NamedTuple):
         """How many samples each client has."""
         if isinstance(self.A, np.ndarray):
             return np.full(len(self.A), self.A.shape[1])
-        return np.array([len(matrix) for matrix in self.A])
+        return np.array([matrix.shape[0] for matrix in self.A])
 
-    def wide(self, i: int) -> tuple[Vector, Vector]:
+    @property
+    def stored(self) -> float:
+        """How many entries of an A_i are stored, in the mean."""
+        if isinstance(self.A, np.ndarray):
+            return self.A.size / len(self.A)
+        return sum(map(stored, self.A)) / len(self.A)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether an A_i is sparse."""
+        return not isinstance(self.A, np.ndarray) and any(map(is_sparse, self.A))
+
+    def wide(self, i: int) -> tuple[Matrix, Vector]:
         """Client i's A_i and b_i, in float64."""
         A = self.A[i].astype(np.float64, copy=False)
         b = self.b[i].astype(np.float64, copy=False)
         return A, b
+
+    def dense(self) -> "Samples":
+        """The data with all of their entries."""
+        if not self.sparse:
+            return self
+        return Samples([dense(matrix) for matrix in self.A], self.b)
 
     def moments(self, clients: slice) -> "Moments":
         """Moments of a block of clients, in float64."""
@@ -53,44 +90,52 @@ class Moments(NamedTuple):
         return Moments(H, g, self.c[clients])
 
 
-def moments(A: Floats, b: Floats) -> Moments:
+def moments(A: Matrix, b: Floats) -> Moments:
     """Moments of one client (n, d), or of a stack of clients (k, n, d), in float64."""
     A = A.astype(np.float64, copy=False)
     b = b.astype(np.float64, copy=False)
+    if is_sparse(A):
+        return Moments(dense(A.T @ A), b @ A, 0.5 * float(b @ b))
     At = A.swapaxes(-1, -2)
-    with np.errstate(over="ignore", invalid="ignore"):  # refused by name where it is used
-        H = At @ A
-        g = (At @ b[..., None])[..., 0]
-        c = 0.5 * (b * b).sum(-1)
+    H = At @ A
+    g = (At @ b[..., None])[..., 0]
+    c = 0.5 * (b * b).sum(-1)
     return Moments(H, g, c)
 
 
-def checked(A: Any, b: Any) -> tuple[Samples, np.dtype[Any]]:
-    """What the user gave as A and b, once it is known to go together, and its dtype."""
-    A = per_client("A", A, 2)
-    b = per_client("b", b, 1, whole_as=A[0].dtype)
-    if len(A) != len(b):
-        raise ValueError(f"A has {len(A)} clients and b has {len(b)}: they must be the same")
-    dtype = same_dtype(("A", A), ("b", b))
-    if isinstance(A, list) or isinstance(b, list):
-        for i, (matrix, vector) in enumerate(zip(A, b, strict=True)):
-            if matrix.shape[1] != A[0].shape[1]:
-                raise ValueError(
-                    f"A[{i}] (client {i}) has {matrix.shape[1]} columns, "
-                    f"but A[0] has {A[0].shape[1]}"
-                )
-            _same_length(i, matrix, vector)
-    else:
-        _same_length(0, A[0], b[0])
-    return Samples(A, b), dtype
+class Checked(NamedTuple):
+    """What the user gave as A and b, once it is known to go together."""
+
+    samples: Samples
+    dtype: np.dtype[Any]
+    columns: Names | None
+    """The names of A's columns, where they have names."""
+    size: float
+    """The largest absolute entry of A."""
+    watched: tuple[Watched, ...]
 
 
-def _same_length(i: int, matrix: Floats, vector: Floats) -> None:
-    if len(matrix) != len(vector):
-        raise ValueError(
-            f"A[{i}] (client {i}) has {len(matrix)} rows and b[{i}] has {len(vector)} entries: "
-            "they must be the same"
-        )
+def checked(A: Any, b: Any) -> Checked:
+    """What the user gave as A and b, refused or made what a run needs."""
+    tables, columns = aligned(given("A", A))
+    values = alongside(tables, given("b", b))
+    matrices = read_matrices(tables)
+    vectors = read_targets(values, whole_as=matrices[0].dtype)
+    check_same_count(tables, matrices, values, vectors)
+    check_same_rows(tables, values)
+    dtype = same_dtype((tables.label, matrices), (values.label, vectors))
+    same_columns(tables.label, matrices)
+    for i, (matrix, vector) in enumerate(zip(matrices, vectors, strict=True)):
+        if matrix.shape[0] != len(vector):
+            raise ValueError(
+                f"{tables.label(i)} has {matrix.shape[0]} rows and {values.label(i)} has "
+                f"{len(vector)} entries: they must be the same"
+            )
+    largest = sizes(matrices)
+    check_sizes("A", largest, dtype, tables.label)
+    check_sizes("b", sizes(vectors), dtype, values.label)
+    watched = (Watched(matrices, tables.label), Watched(vectors, values.label))
+    return Checked(Samples(matrices, vectors), dtype, columns, float(largest.max()), watched)
 
 
 class Residuals:
@@ -110,7 +155,7 @@ class Residuals:
 class ResidualBlock(Block):
     """1/2 ‖A_i x - b_i‖² from the residuals, in float64."""
 
-    def __init__(self, data: list[tuple[Floats, Floats]]) -> None:
+    def __init__(self, data: list[tuple[Matrix, Floats]]) -> None:
         super().__init__(len(data))
         self.data = data
 
@@ -118,6 +163,11 @@ class ResidualBlock(Block):
         wide = x.astype(np.float64)
         residuals = (A @ wide - b for A, b in self.data)
         return np.array([0.5 * float(r @ r) for r in residuals])
+
+    def divergence(self, x: Floats, y: Floats) -> Floats:
+        v = np.subtract(x, y, dtype=np.float64)
+        changes = (A @ v for A, _ in self.data)
+        return np.array([0.5 * float(r @ r) for r in changes])
 
     def _gradient(self, x: Floats) -> Floats:
         wide = x.astype(np.float64)

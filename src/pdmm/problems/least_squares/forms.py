@@ -6,13 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.matrices import Matrix, dense, is_sparse
 from pdmm.common.threads import Threads
 from pdmm.problems.block import Floats
 from pdmm.problems.least_squares.data import Moments, Samples
 from pdmm.problems.partition import partition
-from pdmm.problems.quadratic import Gram, Quadratics, Rows, Spectral
+from pdmm.problems.quadratic import Gram, Quadratics, Rows, SparseRows, Spectral
+
+Vector = npt.NDArray[np.float64]
 
 HELD_BYTES = 2**29  # a problem whose forms are larger than this holds one form at a time
+LARGEST_MATRIX = 3000  # rows of a dense matrix that is made of sparse data
 
 
 class Forms:
@@ -39,9 +43,10 @@ class Forms:
         self.dtype = dtype
         self.samples = samples
         self.given = given
-        # H_i has d² entries, A_i is read twice a step and has n_i d.
-        self.tall = samples is None or bool(2 * counts.mean() >= dimension)
+        # H_i has d² entries, A_i is read twice a step and has n_i d, or few of them.
+        self.tall = samples is None or 2 * samples.stored >= dimension * dimension
         self.rank = dimension if self.tall else min(int(counts.max()), dimension)
+        self.sparse = samples is not None and samples.sparse
         self.held: dict[type[Quadratics], Quadratics] = {}
         self._lock = Lock()
 
@@ -69,6 +74,13 @@ class Forms:
         """Whether several forms may be held at the same time."""
         return self.clients * self.matrix_bytes <= HELD_BYTES
 
+    @property
+    def compact(self) -> bool:
+        """Whether dense matrices of all clients are no waste: of sparse data they may be."""
+        if not self.sparse:
+            return True
+        return self.dimension <= LARGEST_MATRIX and (self.tall or self.small)
+
     def few(self) -> list[slice]:
         """Blocks of few clients, whose matrices are made at once."""
         return partition(self.clients, self.matrix_bytes, self.matrix_bytes)
@@ -83,6 +95,8 @@ class Forms:
         cache; a round in the eigenbasis is three products of which two are in cache; the
         eigenbasis itself costs about 60 + 0.7 r.
         """
+        if self.sparse and not (self.tall and self.compact):
+            return SparseRows
         reads = 1 if self.tall else 2
         saved = rounds * (0.5 + 0.5 * steps * reads - 2)
         if saved > 60 + 0.7 * self.rank:
@@ -114,6 +128,8 @@ class Forms:
                 g[i], c[i] = _linear_terms(*self.rows.wide(i))
 
         list(threads.map(fill, self.few()))
+        if form is SparseRows:
+            return SparseRows(*self.rows, g, c)
         return Rows(self.rows.A, g, c)
 
     def _linear(self) -> tuple[Floats, npt.NDArray[np.float64]]:
@@ -128,7 +144,6 @@ class Forms:
 
         def fill(clients: slice) -> None:
             moments = self.moments(clients)
-            self.check_range(moments.H, clients.start)
             H[clients] = moments.H
             g[clients] = moments.g
             c[clients] = moments.c
@@ -143,7 +158,6 @@ class Forms:
 
         def fill_tall(clients: slice) -> None:
             moments = self.moments(clients)
-            self.check_range(moments.H, clients.start)
             values, vectors = np.linalg.eigh(moments.H)
             W[clients] = vectors.swapaxes(-1, -2)
             e[clients] = values.clip(min=0)
@@ -153,10 +167,10 @@ class Forms:
         def fill_wide(clients: slice) -> None:
             for i in range(clients.start, clients.stop):
                 A, b = self.rows.wide(i)
-                svd = np.linalg.svd(A, full_matrices=False)
-                found = slice(0, len(svd.S))
-                W[i, found] = svd.Vh
-                e[i, found] = svd.S * svd.S
+                values, vectors = _eigenbasis(A)
+                found = slice(0, len(values))
+                W[i, found] = vectors
+                e[i, found] = values
                 g[i], c[i] = _linear_terms(A, b)
 
         list(threads.map(fill_tall if self.tall else fill_wide, self.few()))
@@ -171,17 +185,17 @@ class Forms:
             return self.given.wide(clients)
         return self.rows.moments(clients)
 
-    def check_range(self, H: Floats, first: int) -> None:
-        """Refuse data whose squares the run's precision cannot hold."""
-        largest = np.abs(H).max((1, 2))
-        over = ~(largest <= np.finfo(self.dtype).max)
-        if over.any():
-            i = first + int(over.argmax())
-            raise ValueError(
-                f"A[{i}] (client {i}) is too large: its squares overflow {self.dtype}; rescale it"
-            )
 
-
-def _linear_terms(A: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> tuple[Floats, float]:
+def _linear_terms(A: Matrix, b: npt.NDArray[np.float64]) -> tuple[Floats, float]:
     """The g = A'b and c = 1/2 ‖b‖² of one client."""
     return b @ A, float(0.5 * b @ b)
+
+
+def _eigenbasis(A: Matrix) -> tuple[Vector, Vector]:
+    """The eigenvalues of A'A that need not be 0, and their eigenvectors as rows."""
+    n, d = A.shape
+    if is_sparse(A) and n > d:
+        values, vectors = np.linalg.eigh(dense(A.T @ A))
+        return values.clip(min=0), vectors.T
+    svd = np.linalg.svd(dense(A), full_matrices=False)
+    return svd.S * svd.S, svd.Vh

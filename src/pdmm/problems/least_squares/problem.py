@@ -6,20 +6,26 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import Names
+from pdmm.common.matrices import largest_entry
+from pdmm.common.sizes import check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
-from pdmm.problems.block import ClientRows, Source
+from pdmm.problems.block import ClientRows, Floats, Source
 from pdmm.problems.constants import Kind, Which
-from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
+from pdmm.problems.eigenvalues import EPS, largest_of_sum
 from pdmm.problems.least_squares.data import Moments, Residuals, Samples, checked
-from pdmm.problems.least_squares.forms import Forms
+from pdmm.problems.least_squares.forms import LARGEST_MATRIX, Forms
 from pdmm.problems.least_squares.random_data import RandomData
+from pdmm.problems.least_squares.spectra import Spectra, spectra
 from pdmm.problems.partition import partition
 from pdmm.problems.quadratic import Gram, QuadraticBlock, Quadratics, Spectral
 from pdmm.problems.quadratic.total import DenseTotal, QuadraticTotal, WideTotal, stacked
 
 Vector = npt.NDArray[np.float64]
+
+DENSE_BYTES = 2**27  # sparse data that are smaller than this when they are dense may be made so
 
 
 class KeptTotal(NamedTuple):
@@ -27,17 +33,21 @@ class KeptTotal(NamedTuple):
 
     team: Team
     weights: bytes
-    total: QuadraticTotal
+    total: QuadraticTotal | None
 
 
 class LeastSquares(Problem):
     """The sum over clients of 1/2 ‖A_i x - b_i‖² (not divided by the number of samples).
 
     Args:
-        A: a list of matrices (n_i, d), one for each client, or one array (clients, n, d).
-        b: a list of vectors (n_i,), one for each client, or one array (clients, n).
+        A: a list of matrices (n_i, d), one for each client, or one array (clients, n, d). The
+            matrices may be arrays, sparse matrices of SciPy or tables of pandas, whose columns
+            are brought into the order of the first table; a dict names the clients.
+        b: a list of vectors (n_i,) or (n_i, 1), one for each client, one array (clients, n), or
+            a dict with the keys of A.
 
-    The data are not copied. The run's dtype is theirs, float32 or float64.
+    The data are not copied; a run notices if they have been changed. The run's dtype is theirs,
+    float32 or float64. What is accepted: docs/inputs.md.
 
     Example:
         >>> import numpy as np, pdmm
@@ -50,9 +60,16 @@ class LeastSquares(Problem):
 
     proven = True
 
+    columns: Names | None = None
+    """The names of the unknowns, where A has names."""
+
     def __init__(self, A: Any, b: Any) -> None:
-        data, dtype = checked(A, b)
-        self._start(data.counts, data.A[0].shape[1], dtype, data=data)
+        found = checked(A, b)
+        data = found.samples
+        self.columns = found.columns
+        self.watched = found.watched
+        self._size = found.size
+        self._start(data.counts, int(data.A[0].shape[1]), found.dtype, data=data)
 
     def _start(
         self,
@@ -101,6 +118,7 @@ class LeastSquares(Problem):
                 return cls(*drawn.rows(threads))
             moments = drawn.moments(threads)
         self = cls.__new__(cls)  # there are no data to begin with
+        self._size = 1.0
         counts = np.full(len(drawn.clients), drawn.samples)
         self._start(counts, drawn.features, drawn.dtype, given=moments)
         return self
@@ -129,11 +147,13 @@ class LeastSquares(Problem):
         return self.rank
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Quadratics:
-        if exact or self._factorised:
+        if (exact or self._factorised) and self._forms.compact:
             return self._forms.hold(Spectral, threads)
         return self._forms.hold(self._forms.choose(rounds, steps), threads)
 
-    def quadratics(self, threads: Threads) -> Quadratics:
+    def quadratics(self, threads: Threads) -> Quadratics | Any:
+        if not self._forms.compact:
+            return None
         form = Gram if 2 * self.rank > self.dimension else Spectral
         return self._forms.hold(form, threads)
 
@@ -143,6 +163,14 @@ class LeastSquares(Problem):
         A single run does this by itself where it pays; before many runs on one problem it
         is worth asking for. Returns the problem itself.
         """
+        self.check_data()
+        forms = self._forms
+        if not forms.compact:
+            raise ValueError(
+                f"the eigenbases of these sparse A would be {forms.clients} dense matrices of "
+                f"{forms.rank} x {forms.dimension}, "
+                f"{forms.clients * forms.matrix_bytes / 1e9:.3g} GB: runs work without them"
+            )
         with Threads() as threads:
             held = self._forms.hold(Spectral, threads)
         self._factorised = True
@@ -168,12 +196,18 @@ class LeastSquares(Problem):
         data = self._forms.samples
         return source if data is None else Residuals(data)
 
+    def check(self, x0: Floats, exact: bool) -> None:
+        check_start("A x0", self._size * largest_entry(x0), self.dtype)
+
     # --- the sum --------------------------------------------------------------------------
 
     def total(
         self, weights: npt.NDArray[np.float64], threads: Threads, team: Team = ALONE
-    ) -> QuadraticTotal:
-        """F, of which everything is known: its minimum too, by a direct solve."""
+    ) -> QuadraticTotal | Any:
+        """F, of which everything is known: its minimum too, by a direct solve.
+
+        It is None for sparse data with so many features that a matrix of them is too large.
+        """
         key = weights.tobytes()
         kept = self._totals.get(team.size > 1)
         known = kept is not None and kept.team is team and kept.weights == key
@@ -184,11 +218,17 @@ class LeastSquares(Problem):
             self._totals[team.size > 1] = kept
         return kept.total
 
-    def _sum(self, weights: Vector, threads: Threads, team: Team) -> QuadraticTotal:
+    def _sum(self, weights: Vector, threads: Threads, team: Team) -> QuadraticTotal | None:
         data = self._forms.samples
-        samples, without = team.sum(np.array([self.samples.sum(), data is None], float))
+        facts = [self.samples.sum(), data is None, self._forms.sparse]
+        samples, without, sparse = team.sum(np.array(facts, dtype=np.float64))
+        if sparse and not without and self.dimension > LARGEST_MATRIX:
+            return None
         if without:  # at one member at least
             data = None
+        if data is not None and sparse:  # too many rows are left out: moments say nearly as much
+            small = 8 * samples * self.dimension <= DENSE_BYTES
+            data = data.dense() if small else None
         if data is not None and samples < self.dimension:
             A = team.gather(stacked(data.A, weights))
             b = team.gather(stacked(data.b, weights))
@@ -221,40 +261,23 @@ class LeastSquares(Problem):
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
         """L_i and mu_i: the ends of the spectrum of A_i'A_i."""
         if self._spectrum is None:
-            mu, L = self._ends(threads)
+            found = spectra(self._forms, threads)
         else:
             mu, L = (end.copy() for end in self._spectrum)
             mu[mu <= self.dimension * EPS * L] = 0.0
-        mu[self.samples < self.dimension] = 0.0  # whatever rounding says
-        return {"L": (L, "exact"), "mu": (mu, "exact")}
-
-    def _ends(self, threads: Threads) -> tuple[Vector, Vector]:
-        """The smallest and the largest eigenvalue of every A_i'A_i."""
-        forms = self._forms
-        mu = np.zeros(self.clients)
-        L = np.zeros(self.clients)
-
-        def fill_tall(clients: slice) -> None:
-            H = forms.moments(clients).H
-            forms.check_range(H, clients.start)
-            mu[clients], L[clients] = ends(H.astype(np.float64, copy=False))
-
-        def fill_wide(clients: slice) -> None:
-            for i in range(clients.start, clients.stop):
-                A, _ = forms.rows.wide(i)
-                with np.errstate(over="ignore"):
-                    size = np.vdot(A, A)
-                    forms.check_range(np.reshape(size, (1, 1, 1)), i)
-                mu[i], L[i] = ends_of_rows(A)
-
-        # In float64 a run works on the same matrices, or makes its own from them.
-        if forms.tall and forms.small and self.dtype == np.float64:
-            forms.hold(Gram, threads)
-        list(threads.map(fill_tall if forms.tall else fill_wide, forms.few()))
-        return mu, L
+            found = Spectra(mu, L, complete=True)
+        few = self.samples < self.dimension
+        found.mu[few] = 0.0  # whatever rounding says
+        exact = found.complete or few.all()
+        return {"L": (found.L, "exact"), "mu": (found.mu, "exact" if exact else "bound")}
 
     def _overall_constant(
         self, which: Which, weights: Vector, threads: Threads, team: Team = ALONE
     ) -> tuple[float, Kind]:
-        mu, L = self.total(weights, threads, team).extremes()
-        return (L if which == "L" else mu), "exact"
+        total = self.total(weights, threads, team)
+        if total is not None:
+            mu, L = total.extremes()
+            return (L if which == "L" else mu), "exact"
+        if which == "mu":
+            return 0.0, "bound"
+        return largest_of_sum(self._forms.rows.A, weights, threads, team), "bound"

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient
+from pdmm.common.matrices import nbytes
 from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.quadratic.form import Quadratics, times, transposed_times
 
@@ -14,7 +15,7 @@ class Rows(Quadratics):
     def __init__(self, A: PerClient, g: Floats, c: npt.NDArray[np.float64]) -> None:
         super().__init__(g, c)
         self.A = A
-        self._bytes = sum(a.nbytes for a in A) / len(A)
+        self._bytes = sum(map(nbytes, A)) / len(A)
 
     @property
     def client_bytes(self) -> float:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 
 from pdmm.common.checks import PerClient
+from pdmm.common.matrices import Matrix, product
 from pdmm.problems.block import Block, Floats
 
 Labels = npt.NDArray[np.integer]
@@ -19,7 +20,7 @@ class SoftmaxData(Protocol):
     X: PerClient
     y: list[Labels]
     features: int
-    classes: int
+    class_count: int
     dimension: int
     dtype: np.dtype[Any]
     l2: float
@@ -57,14 +58,14 @@ class SoftmaxBlock(Block):
         self.X = [problem.X[i] for i in clients]
         self.y = [problem.y[i] for i in clients]
         self.cursor = cursor
-        self.shape = (problem.features + 1, problem.classes)
+        self.shape = (problem.features + 1, problem.class_count)
         self._space: Space | None = None
 
     def _matrices(self, x: Floats) -> Floats:
         rows = np.broadcast_to(x, (self.size, self.problem.dimension))
         return rows.reshape(self.size, *self.shape)
 
-    def _batch(self, k: int) -> tuple[list[Floats], list[Labels]]:
+    def _batch(self, k: int) -> tuple[list[Matrix], list[Labels]]:
         """The rows of step k: the next mini-batch of every client, or all."""
         size = self.problem.batch_size
         if size is None or self.cursor is None:
@@ -80,11 +81,11 @@ class SoftmaxBlock(Block):
     def _descent(self, W: Floats, k: int, out: Floats, scale: float) -> None:
         """The gradient, times scale, of the mean cross-entropy of step k's rows, into out."""
         rows, labels = self._batch(k)
-        n = len(rows[0])
+        n = len(labels[0])
         p = self.shape[0] - 1
         space = self._workspace(n)
         for i, r in enumerate(rows):
-            np.matmul(r, W[i, :p], out=space.logits[i])
+            product(r, W[i, :p], out=space.logits[i])
         P = space.P
         P[...] = space.logits.transpose(0, 2, 1)
         P += W[:, p, :, None]
@@ -95,7 +96,7 @@ class SoftmaxBlock(Block):
         for i, label in enumerate(labels):
             flat[space.first[i] + n * label] -= scale / n  # P[i, label, row]
         for i, r in enumerate(rows):
-            np.matmul(r.T, P[i].T, out=out[i, :p])
+            product(r.T, P[i].T, out=out[i, :p])
         np.matmul(P, space.ones, out=out[:, p])
 
     def _workspace(self, n: int) -> Space:
@@ -158,7 +159,7 @@ class SoftmaxBlock(Block):
             logits = np.ascontiguousarray((rows @ W[:-1]).T)
             logits += W[-1][:, None]
             logits -= logits.max(0)
-            right = logits[labels, np.arange(len(rows))]
+            right = logits[labels, np.arange(len(labels))]
             entropy = np.log(np.exp(logits, out=logits).sum(0)) - right
             mean = float(entropy.mean(dtype=np.float64))
             values.append(mean + self.problem.l2 / 2 * _square(W))
@@ -193,7 +194,7 @@ class SoftmaxBlock(Block):
         l2 = self.problem.l2
         rows = self.X[i].astype(np.float64, copy=False)
         labels = self.y[i]
-        n = len(rows)
+        n = len(labels)
         index = np.arange(n)
 
         def value_and_gradient(x: npt.NDArray[np.float64]) -> tuple[float, Floats]:
@@ -218,7 +219,7 @@ def _square(W: Floats) -> float:
     return float((W.astype(np.float64) ** 2).sum())
 
 
-def _logits(rows: Floats, W: Floats) -> npt.NDArray[np.float64]:
+def _logits(rows: Matrix, W: Floats) -> npt.NDArray[np.float64]:
     """Logits (classes, rows) of one client, widened to float64."""
     return np.asarray((rows @ W[:-1] + W[-1]).T.astype(np.float64))
 

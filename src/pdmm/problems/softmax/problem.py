@@ -4,8 +4,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from pdmm.common.checks import not_negative, per_client, same_dtype, whole
+from pdmm.common.arrays import Names, as_array, in_order, is_table
+from pdmm.common.changes import Watched
+from pdmm.common.checks import finite, not_negative, whole
+from pdmm.common.matrices import Matrix, is_sparse, largest_entry, stored
+from pdmm.common.per_client import (
+    aligned,
+    alongside,
+    check_same_count,
+    check_same_rows,
+    given,
+    read_matrices,
+    refuse_other_rows,
+    same_columns,
+    same_dtype,
+    sizes,
+)
+from pdmm.common.sizes import check_sizes, check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
@@ -13,7 +30,8 @@ from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import curvature, curvature_of_rows
 from pdmm.problems.partition import partition
-from pdmm.problems.softmax.block import Labels, SoftmaxBlock
+from pdmm.problems.softmax.block import SoftmaxBlock
+from pdmm.problems.softmax.labels import coding, label_array, read_labels
 
 
 class SoftmaxRegression(Problem):
@@ -23,9 +41,14 @@ class SoftmaxRegression(Problem):
 
     Args:
         X: a list of matrices (n_i, features), one for each client, or one array (clients, n,
-            features). A bias is added; the data are not copied.
-        y: the labels 0 .. classes - 1, a list of vectors (n_i,) or one array (clients, n).
-        classes: how many classes there are.
+            features). The matrices may be arrays, sparse matrices of SciPy or tables of pandas,
+            whose columns are brought into the order of the first table; a dict names the
+            clients. A bias is added. The data are not copied; a run notices if they have been
+            changed.
+        y: the labels, a list of vectors (n_i,) or (n_i, 1), one array (clients, n), or a dict
+            with the keys of X: whole numbers 0 .. classes - 1, strings or booleans.
+        classes: how many classes there are, or a list of all labels. Of strings and booleans it
+            may be left out: the classes are then all labels of all clients, sorted.
         l2: weight of l2/2 ‖x‖² in every f_i (the bias included).
         batch_size: take gradients of mini-batches of so many samples, in stored order (the
             last partial batch is left out, then the order starts again); None for all.
@@ -43,18 +66,37 @@ class SoftmaxRegression(Problem):
 
     proven = True
 
+    columns: Names | None
+    """The names of the features, where X has names."""
+    classes: int | tuple[Any, ...]
+    """How many classes there are, of labels 0, 1, ...; of other labels, which there are."""
+
     def __init__(
-        self, X: Any, y: Any, classes: int, l2: float = 0.0, batch_size: int | None = None
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        l2: float = 0.0,
+        batch_size: int | None = None,
     ) -> None:
-        self.X = per_client("X", X, 2)
-        self.dtype = same_dtype(("X", self.X))
+        tables, self.columns = aligned(given("X", X))
+        self.X = read_matrices(tables)
+        self.dtype = same_dtype((tables.label, self.X))
         self.clients = len(self.X)
-        self.features = int(self.X[0].shape[1])
-        self.classes = whole("classes", classes, at_least=2)
+        labels = alongside(tables, given("y", y))
+        check_same_count(tables, self.X, labels, labels.values)
+        self.features = same_columns(tables.label, self.X)
+        self.samples = np.array([rows.shape[0] for rows in self.X])
+        arrays, kind = read_labels(labels, self.samples.tolist(), "X")
+        check_same_rows(tables, labels)
+        self._coding = coding(classes, arrays, kind)
+        self.classes = self._coding.classes
+        self.class_count = self._coding.count
+        self.y = [self._coding.codes(labels.label(i), part) for i, part in enumerate(arrays)]
         self.l2 = not_negative("l2", l2)
-        self.dimension = (self.features + 1) * self.classes
-        self.y = self._labels(y)
-        self.samples = np.array([len(y) for y in self.y])
+        self.dimension = (self.features + 1) * self.class_count
+        check_sizes("X", sizes(self.X), self.dtype, tables.label)
+        self.watched = (Watched(self.X, tables.label),)
         self.batch_size = batch_size
         if batch_size is not None:
             self.batch_size = whole("batch_size", batch_size, at_least=1)
@@ -65,56 +107,28 @@ class SoftmaxRegression(Problem):
                     f"{self.samples[small]} samples"
                 )
 
-    def _labels(self, y: Any) -> list[Labels]:
-        try:
-            if len(y) != self.clients:
-                raise ValueError(f"X has {self.clients} clients and y has {len(y)}")
-        except TypeError:
-            raise ValueError(f"y must be a list of label vectors, got {type(y)}") from None
-        pairs = enumerate(zip(self.X, y, strict=True))
-        return [self._client_labels(i, rows, given) for i, (rows, given) in pairs]
-
-    def _client_labels(self, i: int, rows: Floats, given: Any) -> Labels:
-        labels = np.asarray(given)
-        if rows.shape[1] != self.features:
-            raise ValueError(
-                f"X[{i}] (client {i}) has {rows.shape[1]} columns, but X[0] has {self.features}"
-            )
-        if labels.shape != (len(rows),):
-            raise ValueError(
-                f"y[{i}] (client {i}) has shape {labels.shape}, but X[{i}] has {len(rows)} rows"
-            )
-        if labels.dtype.kind not in "iu":
-            raise ValueError(
-                f"y[{i}] (client {i}) must hold whole numbers, got {labels.dtype}: "
-                "try y.astype(int)"
-            )
-        least, largest = labels.min(), labels.max()
-        if least < 0 or largest >= self.classes:
-            bad = least if least < 0 else largest
-            raise ValueError(
-                f"y[{i}] (client {i}) has the label {bad}, outside 0 .. {self.classes - 1}"
-            )
-        return labels.astype(np.intp)  # bytes would overflow as indices
+    def check(self, x0: Floats, exact: bool) -> None:
+        check_start("it", largest_entry(x0), self.dtype)
 
     def __repr__(self) -> str:
         batch = "" if self.batch_size is None else f", batches of {self.batch_size}"
         return (
             f"SoftmaxRegression({self.clients} clients, {self.samples.sum()} samples, "
-            f"{self.features} features, {self.classes} classes, l2={self.l2:g}{batch}, "
+            f"{self.features} features, {self.class_count} classes, l2={self.l2:g}{batch}, "
             f"{self.dtype})"
         )
 
     def blocks(self) -> list[slice]:
         rows = self.samples if self.batch_size is None else np.full(self.clients, self.batch_size)
-        per_row = (self.features + 3 * self.classes) * self.dtype.itemsize
+        features = sum(map(stored, self.X)) / self.samples.sum()  # of sparse rows, few are stored
+        per_row = (features + 3 * self.class_count) * self.dtype.itemsize
         # ClientRows of a block work on equally many rows: cut where the number changes.
         cuts = np.flatnonzero(np.diff(rows)) + 1
         blocks: list[slice] = []
         for start, stop in zip([0, *cuts], [*cuts, self.clients], strict=True):
             client = rows[start] * per_row
             # Every number read is used once a class, forwards and backwards.
-            parts = partition(stop - start, client, 2 * self.classes * client, fewest=4)
+            parts = partition(stop - start, client, 2 * self.class_count * client, fewest=4)
             first = int(start)
             blocks.extend(slice(first + p.start, first + p.stop) for p in parts)
         return blocks
@@ -122,15 +136,39 @@ class SoftmaxRegression(Problem):
     def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> SoftmaxBlock:
         return SoftmaxBlock(self, np.arange(self.clients)[clients], cursor)
 
-    def predict(self, x: Any, X: Any) -> npt.NDArray[np.int64]:
-        """The most likely class of every row of X."""
-        if np.shape(x) != (self.dimension,):
-            raise ValueError(f"x must have shape ({self.dimension},), got {np.shape(x)}")
-        W = np.asarray(x).reshape(self.features + 1, self.classes)
-        rows = np.asarray(X)
+    def predict(self, x: Any, X: Any) -> npt.NDArray[Any]:
+        """The most likely class of every row of X: labels such as the clients have.
+
+        A table of pandas is brought into the order of the columns that the problem was made with.
+        """
+        return self._coding.labels(self._codes(x, X, "X"))
+
+    def _codes(self, x: Any, X: Any, name: str) -> npt.NDArray[np.int64]:
+        """The most likely class of every row, counted from 0."""
+        point = as_array("x", x)
+        if point.shape != (self.dimension,):
+            raise ValueError(f"x must have shape ({self.dimension},), got {point.shape}")
+        W = point.reshape(self.features + 1, self.class_count)
+        rows = self._rows(name, X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = rows @ W[:-1] + W[-1]
+        bad = ~np.isfinite(scores).all(axis=1)
+        if bad.any():
+            finite("x", point)
+            raise ValueError(
+                f"{name} has no class in row {int(bad.argmax())}: there is a NaN or an infinity "
+                "in it, or it is too large"
+            )
+        return np.asarray(scores.argmax(axis=1))
+
+    def _rows(self, name: str, X: Any) -> Matrix:
+        """Rows of features, in the order of the problem's."""
+        if self.columns is not None:
+            X = in_order(name, X, self.columns, "the problem")
+        rows = sparse.csr_array(X) if is_sparse(X) else as_array(name, X)
         if rows.ndim != 2 or rows.shape[1] != self.features:
-            raise ValueError(f"X must have shape (rows, {self.features}), got {rows.shape}")
-        return np.asarray((rows @ W[:-1] + W[-1]).argmax(axis=1))
+            raise ValueError(f"{name} must have shape (rows, {self.features}), got {rows.shape}")
+        return rows
 
     def accuracy(self, x: Any, X: Any = None, y: Any = None) -> float:
         """The share of rows whose class is predicted rightly; of the training data by default.
@@ -140,22 +178,33 @@ class SoftmaxRegression(Problem):
         if (X is None) != (y is None):
             raise ValueError("give X and y together, or neither for the training data")
         if X is None:
-            X, y = self.X, self.y
-        elif isinstance(X, np.ndarray) and X.ndim == 2:
-            X, y = [X], [y]
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} parts and y has {len(y)}")
-        right = []
-        for rows, given in zip(X, y, strict=True):
-            labels = np.asarray(given)
-            predicted = self.predict(x, rows)
-            if labels.shape != predicted.shape or labels.dtype.kind not in "iu":
-                raise ValueError(
-                    f"y must hold a whole number for each row of X, ({len(predicted)},), "
-                    f"got {labels.dtype} of shape {labels.shape}"
-                )
-            right.append(predicted == labels)
-        return float(np.concatenate(right).mean())
+            pairs = zip(self.X, self.y, strict=True)
+            return _share([self._codes(x, rows, "X") == codes for rows, codes in pairs])
+        if is_table(X) or is_sparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2):
+            return _share([self._right(x, "X", X, "y", y)])
+        parts = given("X", X)
+        labels = alongside(parts, given("y", y))
+        if len(parts.values) != len(labels.values):
+            raise ValueError(f"X has {len(parts.values)} parts and y has {len(labels.values)}")
+        return _share(
+            [
+                self._right(x, parts.label(i), rows, labels.label(i), own)
+                for i, (rows, own) in enumerate(zip(parts.values, labels.values, strict=True))
+            ]
+        )
+
+    def _right(self, x: Any, name: str, X: Any, label: str, y: Any) -> npt.NDArray[np.bool_]:
+        """Which rows of one matrix are predicted rightly."""
+        predicted = self._coding.labels(self._codes(x, X, name))
+        refuse_other_rows(name, X, label, y)
+        labels, kind = label_array(label, y)
+        if labels.shape != predicted.shape or kind != self._coding.kind:
+            one = self._coding.kind.removesuffix("s")
+            raise ValueError(
+                f"{label} must hold a {one} for each row of X, ({len(predicted)},), "
+                f"got {labels.dtype} of shape {labels.shape}"
+            )
+        return np.asarray(predicted == labels)
 
     # The Hessian of the mean cross-entropy of the rows of R = [X 1] is at most 1/2 R'R/n: for
     # every row it is rr' times diag(p) - pp', whose largest eigenvalue is at most 1/2.
@@ -169,8 +218,9 @@ class SoftmaxRegression(Problem):
         def steepest(i: int) -> float:
             """Of all rows, or of the mini-batch that needs the smallest step."""
             rows = self.X[i]
-            size = self.batch_size or len(rows)
-            starts = range(0, len(rows) - size + 1, size)
+            n = int(self.samples[i])
+            size = self.batch_size or n
+            starts = range(0, n - size + 1, size)
             return max(curvature_of_rows(rows[s : s + size]) for s in starts)
 
         curvatures = np.array(list(threads.map(steepest, range(self.clients))))
@@ -188,3 +238,7 @@ class SoftmaxRegression(Problem):
             return l2, "bound"
         steepest = curvature(self.X, weights / self.samples, threads, team)
         return 0.5 * steepest + l2, "bound"
+
+
+def _share(right: list[npt.NDArray[np.bool_]]) -> float:
+    return float(np.concatenate(right).mean())
