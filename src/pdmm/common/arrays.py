@@ -37,7 +37,9 @@ def refuse_masked(name: str, value: Any) -> None:
         for part in value:
             refuse_masked(name, part)
     elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise ValueError(f"{name} has masked entries: fill them or leave them out")
+        where = tuple(int(i) for i in np.argwhere(np.ma.getmaskarray(value))[0])
+        at = f" at position {where}" if where else ""
+        raise ValueError(f"{name} has a masked entry{at}: fill it or leave it out")
 
 
 def is_table(value: Any) -> bool:
@@ -65,18 +67,29 @@ def row_labels(value: Any) -> Any:
 
 def _table_values(name: str, table: Any) -> npt.NDArray[Any]:
     """The numbers of a table; a copy, unless all columns are of one of NumPy's kinds."""
+    columns = column_names(name, table) or ()
     if all(isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in table.dtypes):
-        return np.asarray(table.to_numpy())
-    parts = []
-    for column in column_names(name, table) or ():
-        values = _column_values(f"{name}, column {column!r},", table[column])
-        if values.dtype.kind not in "fiub":
-            raise ValueError(
-                f"{name}, column {column!r}, is of {table[column].dtype}, which are not numbers: "
-                "make them numbers, or leave the column out"
-            )
-        parts.append(values)
-    return np.column_stack(parts)
+        values = np.asarray(table.to_numpy())
+    else:
+        values = np.column_stack([_numbers(name, column, table[column]) for column in columns])
+    where = not_finite(values) if values.dtype.kind == "f" else None
+    if where is not None:
+        row, k = where
+        raise ValueError(
+            f"{name}, column {columns[k]!r}, has {values[where]} in row {row}: all must be finite"
+        )
+    return values
+
+
+def _numbers(name: str, column: Any, given: Any) -> npt.NDArray[Any]:
+    """The numbers of one column of a table."""
+    values = _column_values(f"{name}, column {column!r},", given)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name}, column {column!r}, holds {given.dtype}, not numbers: make them numbers, or "
+            "leave the column out"
+        )
+    return values
 
 
 def _column_values(name: str, column: Any) -> npt.NDArray[Any]:
@@ -91,6 +104,16 @@ def _column_values(name: str, column: Any) -> npt.NDArray[Any]:
             "out"
         )
     return np.asarray(column.to_numpy(dtype=getattr(dtype, "numpy_dtype", None)))
+
+
+def not_finite(array: npt.NDArray[Any]) -> tuple[int, ...] | None:
+    """Where the first NaN or infinity is; None if there is none."""
+    # A sum is finite unless an entry is not (or the sum overflows): one pass, no copy.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum(dtype=np.float64)):
+            return None
+    bad = np.argwhere(~np.isfinite(array))
+    return tuple(int(i) for i in bad[0]) if len(bad) else None
 
 
 # --- names of columns -----------------------------------------------------------------------

@@ -1,13 +1,13 @@
 """Noticing that data were changed after something was made from them."""
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.matrices import Matrix, nbytes, parts
+from pdmm.common.matrices import Matrix, parts
 from pdmm.common.threads import Threads
 
 LARGE = 2**26  # bytes that several threads read sooner than one
@@ -27,49 +27,63 @@ class Watched:
     def __init__(self, arrays: Iterable[Matrix], label: Callable[[int], str]) -> None:
         self.arrays = arrays
         self.label = label
-        self.before = _checksums(arrays)
+        self._look()
+
+    def _look(self) -> None:
+        self._memory = [_memory(array) for array in self.arrays]
+        self._before = self._checksums()
 
     def __getstate__(self) -> dict[str, Any]:
         self.check()
         return {"arrays": self.arrays, "label": self.label}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # A copy may lie in memory in another order, which is none of its contents.
         self.__dict__.update(state)
-        self.before = _checksums(self.arrays)
+        self._look()  # a copy may lie in memory in another order
 
     def check(self) -> None:
         """Refuse arrays that are not what they were."""
-        now = _checksums(self.arrays)
-        for i, (then, found) in enumerate(zip(self.before, now, strict=True)):
-            if then != found:
-                raise ValueError(
-                    f"{self.label(i)} was changed after the problem was made, from which L, mu "
-                    "and more may be known already: make a new problem from the new data"
-                )
+        now = self._checksums()
+        if now == self._before:
+            return
+        i = next(i for i, then in enumerate(self._before) if then != now[i])
+        raise ValueError(
+            f"{self.label(i)} was changed after the problem was made, from which L, mu and more "
+            "may be known already: make a new problem from the new data"
+        )
+
+    def _checksums(self) -> list[int]:
+        if sum(piece.nbytes for pieces in self._memory for piece in pieces) < LARGE:
+            return [_checksum(pieces) for pieces in self._memory]
+        with Threads() as threads:
+            return list(threads.map(_checksum, self._memory))
 
 
-def _checksums(arrays: Iterable[Matrix]) -> list[int]:
-    listed = list(arrays)
-    if sum(map(nbytes, listed)) < LARGE:
-        return [checksum(array) for array in listed]
-    with Threads() as threads:
-        return list(threads.map(checksum, listed))
-
-
-def checksum(matrix: Matrix) -> int:
-    """A number that changes with every byte; it does not depend on where in memory they are."""
-    found = 0
+def _memory(matrix: Matrix) -> list[Any]:
+    """Where its numbers are: views of memory, of which those in one piece can be read at once."""
+    pieces: list[Any] = []
     for array in parts(matrix):
-        found = _added(array, found)
+        if array.flags.c_contiguous:
+            pieces.append(array.data)
+        elif array.flags.f_contiguous:
+            pieces.append(array.T.data)
+        else:
+            pieces.append(array)
+    return pieces
+
+
+def _checksum(pieces: Sequence[Any]) -> int:
+    found = 0
+    for piece in pieces:
+        if isinstance(piece, memoryview):
+            found = zlib.crc32(piece, found)
+        else:
+            found = _of_scattered(piece, found)
     return found
 
 
-def _added(array: npt.NDArray[Any], found: int) -> int:
-    if array.flags.f_contiguous:
-        array = array.T
-    if array.flags.c_contiguous:
-        return zlib.crc32(array.data, found)
+def _of_scattered(array: npt.NDArray[Any], found: int) -> int:
+    """The checksum of an array that is not in one piece, a copy of a few rows at a time."""
     rows = max(1, CHUNK // max(1, array[:1].nbytes))
     for i in range(0, len(array), rows):
         found = zlib.crc32(np.ascontiguousarray(array[i : i + rows]).data, found)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.arrays import as_array
+from pdmm.common.arrays import as_array, not_finite
 
 LARGEST_WEIGHT = 1e30  # of a client; the smallest is one divided by it
 
@@ -125,13 +125,3 @@ def finite(name: str, array: Floats) -> None:
     where = not_finite(array)
     if where is not None:
         raise ValueError(f"{name} has {array[where]} at position {where}; all must be finite")
-
-
-def not_finite(array: Floats) -> tuple[int, ...] | None:
-    """Where the first NaN or infinity is; None if there is none."""
-    # A sum is finite unless an entry is not (or the sum overflows): one pass, no copy.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(array.sum(dtype=np.float64)):
-            return None
-    bad = np.argwhere(~np.isfinite(array))
-    return tuple(int(i) for i in bad[0]) if len(bad) else None

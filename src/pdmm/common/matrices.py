@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from pdmm.common.checks import float_entries, not_finite
+from pdmm.common.arrays import not_finite
+from pdmm.common.checks import float_entries
 
 Matrix = Any  # a dense array, or one of SciPy's sparse ones
 

@@ -71,10 +71,10 @@ class InProcess(Clients):
         self.team.agree(lambda: self.problem.check(x0, exact))
 
     def smoothness(self, weights: Any = None) -> Constants:
-        return self.problem.constants("L", weights)
+        return self.problem._constants("L", weights)
 
     def strong_convexity(self, weights: Any = None) -> Constants:
-        return self.problem.constants("mu", weights)
+        return self.problem._constants("mu", weights)
 
     def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
         return self.problem.secants(weights)

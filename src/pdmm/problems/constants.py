@@ -86,7 +86,7 @@ class WithConstants:
             weights: w_i > 0, one a client; ones if not given.
         """
         self.check_data()
-        return self.constants("L", weights)
+        return self._constants("L", weights)
 
     def strong_convexity(self, weights: Any = None) -> Constants:
         """The mu of every f_i and of F = sum_i w_i f_i: how fast their gradients must change.
@@ -95,7 +95,7 @@ class WithConstants:
             weights: w_i > 0, one a client; ones if not given.
         """
         self.check_data()
-        return self.constants("mu", weights)
+        return self._constants("mu", weights)
 
     @property
     def shown(self) -> Shown | None:
@@ -125,8 +125,7 @@ class WithConstants:
         shown = self.shown
         return None if shown is None else shown.not_convex()
 
-    def constants(self, which: Which, weights: Any) -> Constants:
-        """L or mu of every f_i and of F, from data that are known to be as they were."""
+    def _constants(self, which: Which, weights: Any) -> Constants:
         w = client_weights(weights, self.clients)
         last, known = self._known.get(f"{which} of F", (None, None))
         if isinstance(known, Constants) and last == w.tobytes():

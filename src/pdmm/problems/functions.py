@@ -229,7 +229,7 @@ class Functions(Problem):
         except Exception as error:
             raise ClientError(f"{label} raised {type(error).__name__}: {error}") from error
         if np.ma.is_masked(result):
-            raise ClientError(f"{label} returned masked entries: fill them")
+            raise ClientError(f"{label} returned masked entries: it must fill them")
         return result
 
 

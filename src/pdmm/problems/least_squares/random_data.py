@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import not_negative, whole
+from pdmm.common.sizes import LARGEST
 from pdmm.common.threads import Threads
 from pdmm.problems.block import Floats
 from pdmm.problems.least_squares.data import Moments, moments
@@ -34,7 +35,7 @@ class RandomData:
             _numbers(clients),
             whole("samples", samples, at_least=1),
             whole("features", features, at_least=1),
-            not_negative("noise", noise),
+            _noise(noise),
             whole("seed", seed, at_least=0),
             _float_dtype(dtype),
         )
@@ -86,6 +87,14 @@ def _numbers(clients: Any) -> range:
     if not len(clients) or min(clients) < 0:
         raise ValueError(f"clients must be a range of client numbers, got {clients!r}")
     return clients
+
+
+def _noise(noise: Any) -> float:
+    size = not_negative("noise", noise)
+    most = LARGEST[np.dtype(np.float32)]
+    if size > most:
+        raise ValueError(f"noise must be at most {most:g}, got {noise!r}")
+    return size
 
 
 def _float_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:

@@ -95,9 +95,10 @@ def read_labels(y: Given, counts: Sequence[int], rows: str) -> tuple[list[Array]
                 f"{y.label(i)} has shape {labels.shape}, but {rows}[{i}] has {count} rows"
             )
         if kind is None:
+            advice = "try y.astype(int)" if labels.dtype.kind == "f" else "all of one kind"
             raise ValueError(
                 f"{y.label(i)} must hold whole numbers, strings or booleans, got {labels.dtype}: "
-                "try y.astype(int)"
+                f"{advice}"
             )
         if first is None:
             first = kind

@@ -168,6 +168,8 @@ class SoftmaxRegression(Problem):
         rows = sparse.csr_array(X) if is_sparse(X) else as_array(name, X)
         if rows.ndim != 2 or rows.shape[1] != self.features:
             raise ValueError(f"{name} must have shape (rows, {self.features}), got {rows.shape}")
+        if rows.dtype.kind not in "fiub":
+            raise ValueError(f"{name} must hold numbers, got {rows.dtype}")
         return rows
 
     def accuracy(self, x: Any, X: Any = None, y: Any = None) -> float:
