@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,6 +124,18 @@ def test_a_method_of_ones_own_runs_on_ranks() -> None:
     assert close(pdmm.solve(make(range(cases.M)), method, 9).x, found[0].x)
 
 
+def labelled_part(label: str) -> pdmm.Problem:
+    """A client whose labels are "a" and another."""
+    return pdmm.SoftmaxRegression([np.eye(2)], [["a", label]], l2=0.1)
+
+
+def named_part(names: str | None) -> pdmm.Problem:
+    """A client whose columns have these names, or none."""
+    rows = np.eye(2)
+    A = rows if names is None else pd.DataFrame(rows, columns=list(names))
+    return pdmm.LeastSquares([A], [np.ones(2)])
+
+
 def test_ranks_must_ask_for_the_same() -> None:
     with pytest.raises(ValueError, match="seed is not the same on rank"):
         on_ranks(2, lambda mpi: cases.solve("gpdmm", mpi, seed=mpi.rank))
@@ -137,6 +150,10 @@ def test_ranks_must_ask_for_the_same() -> None:
                 engine=mpi,
             ),
         )
+    with pytest.raises(ValueError, match=r"classes is \('a', 'c'\) on rank 1 and \('a', 'b'\)"):
+        on_ranks(2, lambda mpi: pdmm.solve(labelled_part("bc"[mpi.rank]), engine=mpi))
+    with pytest.raises(ValueError, match=r"columns is .* on rank 2 and \('u', 'v'\) on rank 1"):
+        on_ranks(3, lambda mpi: pdmm.solve(named_part([None, "uv", "vu"][mpi.rank]), engine=mpi))
     with pytest.raises(ValueError, match="problem must be a pdmm problem"):
         on_ranks(2, lambda mpi: pdmm.solve(None, engine=mpi))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"engine must be None or pdmm.engines.MPI\(\)"):

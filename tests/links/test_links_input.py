@@ -27,6 +27,8 @@ from pdmm.methods import Method
         ("participation", "half", "participation must be a number"),
         ("participation", None, "participation must be a number"),
         ("participation", [], "participation is empty"),
+        ("participation", [[]], "nobody would ever take part"),
+        ("participation", [[], np.array([], int)], "nobody would ever take part"),
         ("participation", [0.5, 2.0], r"participation\[1\] must be a fraction"),
         ("participation", [0.5, [0, 7]], r"participation\[1\] must list clients from 0 to 6"),
         ("participation", [[-1]], r"participation\[0\] must list clients"),
@@ -45,6 +47,7 @@ from pdmm.methods import Method
         ("availability", [0.0] * 7, "nobody would ever take part"),
         ("availability", np.zeros((2, 7), bool), "nobody would ever take part"),
         ("availability", [[True] * 7, [True] * 3], "availability"),
+        ("availability", [[]], "availability must be 7 probabilities"),
         ("loss", 1, "nothing would ever arrive"),
         ("loss", 1.0, "nothing would ever arrive"),
         ("loss", -0.1, "loss must be from 0 to 1"),
@@ -228,3 +231,29 @@ def test_a_round_of_nobody_changes_nothing(participation: Any) -> None:
     up = np.diff(result.history["vectors_up"])
     assert (up == 0).any()
     assert (np.diff(result.history["objective"])[up == 0] == 0).all()
+
+
+NEVER = [[True, False, True, True, True, True, True], [False, True, True, True, True, True, True]]
+
+
+@pytest.mark.parametrize(
+    ("participation", "availability", "somebody"),
+    [
+        ([[0], [3]], [0, 1, 1, 0, 1, 1, 1], False),
+        ([[0], [3]], [0, 1, 1, 0.1, 1, 1, 1], True),
+        ([[1], [0]], NEVER, False),
+        ([[1], [0], [1], [0]], NEVER, False),
+        ([[0], [1]], NEVER, True),
+        ([[1], [0], [1]], NEVER, True),  # in round 4 it is client 1's turn, who is there
+        ([[1], 2], NEVER, True),
+        ([[1], [0]], pdmm.OnOff(0.5, 0.5), True),
+    ],
+)
+def test_clients_that_are_never_there_when_they_are_asked(
+    participation: Any, availability: Any, somebody: bool
+) -> None:
+    if somebody:
+        assert Links(7, participation=participation, availability=availability).clients == 7
+        return
+    with pytest.raises(ValueError, match=r"never there when it lists them.*nobody would ever"):
+        Links(7, participation=participation, availability=availability)

@@ -155,3 +155,55 @@ def test_own_functions(arguments: dict[str, Any], message: str) -> None:
     }
     with pytest.raises(ValueError, match=message):
         pdmm.Functions(**(usual | arguments))
+
+
+# --- dicts of sites, and targets as columns -----------------------------------------------------
+
+SITES = ["north", "south", "west"]
+
+
+def by_site(values: list[Any], order: list[str] | None = None) -> dict[str, Any]:
+    named = dict(zip(SITES, values, strict=True))
+    return {site: named[site] for site in order or SITES}
+
+
+def test_a_dict_of_sites_is_a_list_in_the_order_of_the_first() -> None:
+    expected = pdmm.solve(pdmm.LeastSquares(A, B), pdmm.PDMM(1.0), 5).x
+    other = ["west", "north", "south"]
+    for b in (by_site(B), by_site(B, other)):
+        problem = pdmm.LeastSquares(by_site(A), b)
+        np.testing.assert_array_equal(pdmm.solve(problem, pdmm.PDMM(1.0), 5).x, expected)
+    turned = pdmm.LeastSquares(by_site(A, other), by_site(B))
+    np.testing.assert_array_equal(turned.samples, [4, 3, 3])
+    softmax = pdmm.SoftmaxRegression(by_site(X), by_site(Y, other), 3)
+    plain = pdmm.SoftmaxRegression(X, Y, 3)
+    x = np.linspace(-1, 1, 12)
+    np.testing.assert_array_equal(softmax.client(2).gradient(x), plain.client(2).gradient(x))
+    assert softmax.accuracy(x, by_site(X, other), by_site(Y)) == plain.accuracy(x)
+
+
+@pytest.mark.parametrize(
+    ("A_", "b", "message"),
+    [
+        (by_site(A), B, "A is a dict and b is not"),
+        (A, by_site(B), "b is a dict and A is not"),
+        ({**by_site(A), "east": A[0]}, by_site(B), "A has the key 'east', which b has not"),
+        (by_site(A), {**by_site(B), "east": B[0]}, "b has the key 'east', which A has not"),
+        ({}, {}, "A is empty"),
+        (by_site(with_entry(A, 1, (0, 0), nan)), by_site(B), r"A\['south'\] \(client 1\) has nan"),
+        (by_site(A), by_site(with_client(B, 2, np.ones(3))), r"A\['west'\] .* b\['west'\]"),
+    ],
+)
+def test_dicts_that_do_not_go_together(A_: Any, b: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pdmm.LeastSquares(A_, b)
+
+
+def test_targets_may_be_columns() -> None:
+    expected = pdmm.solve(pdmm.LeastSquares(A, B), pdmm.PDMM(1.0), 5).x
+    columns = pdmm.LeastSquares(A, [[[entry] for entry in b] for b in B])
+    np.testing.assert_array_equal(pdmm.solve(columns, pdmm.PDMM(1.0), 5).x, expected)
+    stacked = pdmm.LeastSquares(np.ones((2, 4, 3)), np.ones((2, 4, 1)))
+    assert pdmm.solve(stacked, pdmm.PDMM(1.0), 5).optimum == 0
+    with pytest.raises(ValueError, match=r"b\[0\] \(client 0\).*1 dim.*\(1, 3\)"):
+        pdmm.LeastSquares(A, with_client(B, 0, B[0][None]))

@@ -21,8 +21,6 @@ from pdmm.problems.block import Tally
 from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
 from pdmm.problems.secants import Shown
 
-SHARED = ("classes", "l2", "columns")  # what problems may have, and must then have alike
-
 
 class Ranks(WithConstants, InProcess):
     """All clients of a team's members, as one of them sees it.
@@ -37,13 +35,7 @@ class Ranks(WithConstants, InProcess):
     def __init__(self, problem: Problem, team: Team) -> None:
         facts = team.each(lambda: _facts(problem))
         super().__init__(problem, team)
-        for k, other in enumerate(facts):
-            for name, value in other["alike"].items():
-                if value != facts[0]["alike"][name]:
-                    raise ValueError(
-                        f"problem must be of one kind on all ranks: its {name} is {value} on rank "
-                        f"{k} and {facts[0]['alike'][name]} on rank 0"
-                    )
+        _check_alike([other["alike"] for other in facts])
         counts = [other["clients"] for other in facts]
         self.clients = sum(counts)
         self.first = sum(counts[: team.rank])
@@ -213,9 +205,24 @@ def _facts(problem: Any) -> dict[str, Any]:
         "accurate": problem.accurate,
         "proven": problem.proven,
     }
-    alike |= {name: getattr(problem, name) for name in SHARED if hasattr(problem, name)}
+    alike |= problem.alike
     return {
         "clients": problem.clients,
         "eigenbasis_size": problem.eigenbasis_size,
         "alike": alike,
     }
+
+
+def _check_alike(facts: list[dict[str, Any]]) -> None:
+    """Refuse parts of which two know something different; None stands for what one does not."""
+    known: dict[str, tuple[int, Any]] = {}
+    for k, alike in enumerate(facts):
+        for name, value in alike.items():
+            if value is None:
+                continue
+            first, expected = known.setdefault(name, (k, value))
+            if value != expected:
+                raise ValueError(
+                    f"problem must be of one kind on all ranks: its {name} is {value} on rank {k} "
+                    f"and {expected} on rank {first}"
+                )

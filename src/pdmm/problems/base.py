@@ -39,6 +39,14 @@ class Problem(WithConstants, ABC):
     """Where the clients' memories live as files, if there are too many for the main memory."""
 
     @property
+    def alike(self) -> dict[str, Any]:
+        """What all parts of one problem must have alike, where several processes have some.
+
+        None stands for what a part does not know.
+        """
+        return {}
+
+    @property
     def eigenbasis_size(self) -> int:
         """How many vectors an eigenbasis that an exact step needs has; 0 if it needs none."""
         return 0

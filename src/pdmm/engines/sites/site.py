@@ -5,6 +5,7 @@ remember of the round before. So a site that was frozen, or that lost its memory
 more than to be asked again.
 """
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -107,6 +108,7 @@ class Site:
             "dimension": problem.dimension,
             "dtype": str(problem.dtype),
             "proven": problem.proven,
+            "alike": {name: _digest(value) for name, value in problem.alike.items()},
         }
 
     def _check(self, payload: Payload) -> Payload:
@@ -195,6 +197,11 @@ class Site:
     def _gradient(self, payload: Payload) -> Payload:
         both = self._sum(payload["weights"]).gradient_and_size(payload["x"])
         return {"gradient": both[:-1], "size": float(both[-1])}
+
+
+def _digest(value: Any) -> str | None:
+    """What tells equal values from others, and nothing else of them."""
+    return None if value is None else hashlib.sha256(repr(value).encode()).hexdigest()
 
 
 def _joined_drafts(parts: Any) -> list[Any]:

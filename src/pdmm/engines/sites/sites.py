@@ -72,6 +72,7 @@ class Sites(WithConstants, Clients):
                         f"site {name} has the {what} {fact[what]}, but site {first} has "
                         f"{facts[first][what]}: all must be the same"
                     )
+        _check_alike({name: fact.get("alike", {}) for name, fact in facts.items()})
         self.places: dict[str, slice] = {}
         self.clients = 0
         for name in self.roster.names:
@@ -252,3 +253,21 @@ class Sites(WithConstants, Clients):
     def load_tables(self, tables: Tables) -> None:
         self._shown = Shown(*tables["learnt"].columns)
         self.copies.load(tables)
+
+
+def _check_alike(facts: dict[str, dict[str, str | None]]) -> None:
+    """Refuse sites whose columns, classes or the like are not those of the others.
+
+    Sites tell no more than digests of them; a site whose data have no names has nothing to tell.
+    """
+    known: dict[str, tuple[str, str]] = {}
+    for site, digests in facts.items():
+        for what, digest in digests.items():
+            if digest is None:
+                continue
+            first, expected = known.setdefault(what, (site, digest))
+            if digest != expected:
+                raise SiteError(
+                    f"site {site} has other {what} than site {first}, or in another order: all "
+                    "must be the same"
+                )

@@ -138,6 +138,10 @@ class LeastSquares(Problem):
     # --- the form that a run works on -------------------------------------------------------
 
     @property
+    def alike(self) -> dict[str, Any]:
+        return {"columns": self.columns}
+
+    @property
     def rank(self) -> int:
         """The largest rank that an A_i'A_i can have."""
         return self._forms.rank

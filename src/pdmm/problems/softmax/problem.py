@@ -110,6 +110,10 @@ class SoftmaxRegression(Problem):
     def check(self, x0: Floats, exact: bool) -> None:
         check_start("it", largest_entry(x0), self.dtype)
 
+    @property
+    def alike(self) -> dict[str, Any]:
+        return {"columns": self.columns, "classes": self.classes, "l2": self.l2}
+
     def __repr__(self) -> str:
         batch = "" if self.batch_size is None else f", batches of {self.batch_size}"
         return (
