@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 NAMES = (
-    *("least_squares", "softmax", "many_clients", "shapes", "network", "unreliable"),
+    *("least_squares", "softmax", "many_clients", "shapes", "noticing", "network", "unreliable"),
     *("mpi", "flare", "auto"),
 )
 OF_THE_CODE = ("mirror", "hops")

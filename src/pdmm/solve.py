@@ -69,7 +69,7 @@ def solve(
         check_every: compute the certificate after every so many rounds, if there is a
             tolerance. It costs one vector up from every client, which is counted.
         x0: the start, shape (d,); zeros if not given.
-        weights: w_i > 0, one a client; ones if not given.
+        weights: w_i, from 1e-30 to 1e30, one a client; ones if not given.
         regulariser: h, e.g. ``pdmm.L1(0.1)``. FedAvg and Scaffold have no exact form with
             one and refuse it.
         optimum: the minimal value of F (a number), or a minimiser x* (shape (d,)), for the

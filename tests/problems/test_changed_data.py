@@ -15,8 +15,8 @@ from scipy import sparse
 import pdmm
 from builders.samples import labelled, rows_of
 from pdmm.common.changes import CHUNK, Watched
+from pdmm.common.per_client import RowLabel
 from pdmm.engines.sites.site import Site
-from pdmm.problems.matrix_checks import RowLabel
 
 Array = npt.NDArray[Any]
 Made = tuple[pdmm.Problem, Array, str]
@@ -34,7 +34,7 @@ def targets() -> Made:
 
 def stacked() -> Made:
     A, b = (np.array(part) for part in rows_of([9] * 3))
-    return pdmm.LeastSquares(A, b), A[2], r"A\[2\] \(client 2\)"
+    return pdmm.LeastSquares(A, b), A[2], "A was changed"
 
 
 def views() -> Made:

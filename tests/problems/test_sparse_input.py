@@ -47,6 +47,7 @@ def data(shape: str, dtype: Any = np.float64) -> tuple[list[Array], list[Array]]
     return A, [(a @ np.ones(d) + rng.standard_normal(n)).astype(dtype) for a in A]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
@@ -92,6 +93,7 @@ def test_every_format_means_the_same(format: str) -> None:
     assert softmax.accuracy(x, same[0], y[0]) == plain.accuracy(x, A[0], y[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("features", [4, 150])  # more than 128 have no matrix of their own
@@ -191,6 +193,7 @@ def test_the_gap_of_large_sparse_data_does_not_cancel() -> None:
     assert result.history["gap"][-1] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sparse_data_on_ranks() -> None:
     A, b = large()
     one = pdmm.solve(pdmm.LeastSquares(A, b), pdmm.AGPDMM(), 10)

@@ -1,13 +1,13 @@
 """Noticing that data were changed after something was made from them."""
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.matrices import Matrix, parts
+from pdmm.common.matrices import Matrix, nbytes, parts
 from pdmm.common.threads import Threads
 
 LARGE = 2**26  # bytes that several threads read sooner than one
@@ -24,13 +24,9 @@ class Watched:
         label: names the argument and the i-th client.
     """
 
-    def __init__(self, arrays: Iterable[Matrix], label: Callable[[int], str]) -> None:
+    def __init__(self, arrays: Sequence[Matrix], label: Callable[[int], str]) -> None:
         self.arrays = arrays
         self.label = label
-        self._look()
-
-    def _look(self) -> None:
-        self._memory = [_memory(array) for array in self.arrays]
         self._before = self._checksums()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -39,7 +35,7 @@ class Watched:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._look()  # a copy may lie in memory in another order
+        self._before = self._checksums()  # a copy may lie in memory in another order
 
     def check(self) -> None:
         """Refuse arrays that are not what they were."""
@@ -53,32 +49,22 @@ class Watched:
         )
 
     def _checksums(self) -> list[int]:
-        if sum(piece.nbytes for pieces in self._memory for piece in pieces) < LARGE:
-            return [_checksum(pieces) for pieces in self._memory]
+        if nbytes(self.arrays[0]) * len(self.arrays) < LARGE:
+            return [checksum(array) for array in self.arrays]
         with Threads() as threads:
-            return list(threads.map(_checksum, self._memory))
+            return list(threads.map(checksum, self.arrays))
 
 
-def _memory(matrix: Matrix) -> list[Any]:
-    """Where its numbers are: views of memory, of which those in one piece can be read at once."""
-    pieces: list[Any] = []
+def checksum(matrix: Matrix) -> int:
+    """A number that changes with every byte of a dense or sparse matrix."""
+    found = 0
     for array in parts(matrix):
         if array.flags.c_contiguous:
-            pieces.append(array.data)
+            found = zlib.crc32(array.data, found)
         elif array.flags.f_contiguous:
-            pieces.append(array.T.data)
+            found = zlib.crc32(array.T.data, found)
         else:
-            pieces.append(array)
-    return pieces
-
-
-def _checksum(pieces: Sequence[Any]) -> int:
-    found = 0
-    for piece in pieces:
-        if isinstance(piece, memoryview):
-            found = zlib.crc32(piece, found)
-        else:
-            found = _of_scattered(piece, found)
+            found = _of_scattered(array, found)
     return found
 
 

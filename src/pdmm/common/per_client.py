@@ -9,8 +9,11 @@ import numpy.typing as npt
 from scipy import sparse
 
 from pdmm.common.arrays import Names, as_array, column_names, in_order, only_column, row_labels
+from pdmm.common.changes import Watched
 from pdmm.common.checks import Floats, PerClient, floats
 from pdmm.common.matrices import largest_entry, sparse_rows
+
+PIECES = 16  # of one array for all clients, which are read by different threads
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,17 @@ class Label:
         """The argument, and the i-th client."""
         key = i if self.sites is None else self.sites[i]
         return f"{self.name}[{key!r}] (client {i})"
+
+
+@dataclass(frozen=True)
+class RowLabel:
+    """The name of an argument with a row for each client, for messages."""
+
+    name: str
+    count: int = 1
+
+    def __call__(self, i: int) -> str:
+        return self.name if self.count == 1 else f"{self.name}[{i}] (client {i})"
 
 
 @dataclass(frozen=True)
@@ -242,3 +256,11 @@ def sizes(arrays: PerClient) -> npt.NDArray[np.float64]:
     others = tuple(range(1, arrays.ndim))
     largest = np.maximum(arrays.max(others), -arrays.min(others))
     return np.asarray(largest, dtype=np.float64)
+
+
+def watch(label: Label, arrays: PerClient) -> Watched:
+    """Notice if the arrays are changed; of one array for all clients, only that it was."""
+    if not isinstance(arrays, np.ndarray):
+        return Watched(arrays, label)
+    pieces = np.array_split(arrays, min(len(arrays), PIECES))
+    return Watched(pieces, RowLabel(label.name))

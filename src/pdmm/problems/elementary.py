@@ -10,14 +10,14 @@ from pdmm.common.arrays import as_array
 from pdmm.common.changes import Watched
 from pdmm.common.checks import ClientError, floats, whole
 from pdmm.common.matrices import largest_entry
-from pdmm.common.per_client import sizes
+from pdmm.common.per_client import RowLabel, sizes
 from pdmm.common.sizes import check_sizes, check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Block, ClientRows, Floats
 from pdmm.problems.constants import Kind, Which
-from pdmm.problems.matrix_checks import RowLabel, check_shapes, ends_of_diagonals, ends_of_matrices
+from pdmm.problems.matrix_checks import check_shapes, ends_of_diagonals, ends_of_matrices
 from pdmm.problems.partition import partition
 from pdmm.problems.quadratic import Diagonal, Gram, QuadraticBlock, Quadratics
 from pdmm.problems.quadratic.total import DenseTotal

@@ -1,25 +1,13 @@
 """The matrices of quadratics, as a user gives them: of the right shape, symmetric, convex."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.per_client import RowLabel
 from pdmm.problems.block import Floats
 from pdmm.problems.eigenvalues import ends
 
 Vector = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class RowLabel:
-    """The name of an argument with a row for each client, for messages."""
-
-    name: str
-    count: int = 1
-
-    def __call__(self, i: int) -> str:
-        return self.name if self.count == 1 else f"{self.name}[{i}] (client {i})"
 
 
 def check_shapes(matrix: Floats, shape: tuple[int, ...], m: int, d: int) -> None:

@@ -20,6 +20,7 @@ from pdmm.common.per_client import (
     same_columns,
     same_dtype,
     sizes,
+    watch,
 )
 from pdmm.common.sizes import check_sizes
 from pdmm.problems.block import Block, ClientRows, Floats
@@ -134,7 +135,7 @@ def checked(A: Any, b: Any) -> Checked:
     largest = sizes(matrices)
     check_sizes("A", largest, dtype, tables.label)
     check_sizes("b", sizes(vectors), dtype, values.label)
-    watched = (Watched(matrices, tables.label), Watched(vectors, values.label))
+    watched = (watch(tables.label, matrices), watch(values.label, vectors))
     return Checked(Samples(matrices, vectors), dtype, columns, float(largest.max()), watched)
 
 

@@ -7,7 +7,6 @@ import numpy.typing as npt
 from scipy import sparse
 
 from pdmm.common.arrays import Names, as_array, in_order, is_table
-from pdmm.common.changes import Watched
 from pdmm.common.checks import finite, not_negative, whole
 from pdmm.common.matrices import Matrix, is_sparse, largest_entry, stored
 from pdmm.common.per_client import (
@@ -21,6 +20,7 @@ from pdmm.common.per_client import (
     same_columns,
     same_dtype,
     sizes,
+    watch,
 )
 from pdmm.common.sizes import check_sizes, check_start
 from pdmm.common.team import ALONE, Team
@@ -96,7 +96,7 @@ class SoftmaxRegression(Problem):
         self.l2 = not_negative("l2", l2)
         self.dimension = (self.features + 1) * self.class_count
         check_sizes("X", sizes(self.X), self.dtype, tables.label)
-        self.watched = (Watched(self.X, tables.label),)
+        self.watched = (watch(tables.label, self.X),)
         self.batch_size = batch_size
         if batch_size is not None:
             self.batch_size = whole("batch_size", batch_size, at_least=1)
