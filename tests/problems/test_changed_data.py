@@ -152,6 +152,18 @@ def test_rows_that_change_places_are_noticed() -> None:
         pdmm.solve(problem)
 
 
+def test_clients_that_a_lazy_problem_keeps() -> None:
+    A, b = rows_of([9] * 5)
+    problem = pdmm.Lazy(5, lambda i: pdmm.LeastSquares(A[i : i + 1], b[i : i + 1]))
+    method = pdmm.AGPDMM(1e-3, 2, rho=1.0)
+    pdmm.solve(problem, method, 3, participation=[[0, 3]])
+    A[4] += 1  # nobody has seen it yet
+    pdmm.solve(problem, method, 3, participation=[[0, 3]])
+    A[3] += 1
+    with pytest.raises(ValueError, match=r"make_client\(3\): A\[0\] \(client 0\) was changed"):
+        pdmm.solve(problem, method, 3, participation=[[0, 3]])
+
+
 def test_what_was_copied_may_be_changed() -> None:
     X, y = labelled([9, 7, 8])
     labels = [part.copy() for part in y]

@@ -106,6 +106,13 @@ class Lazy(Problem):
                 self._made.popitem(last=False)
         return made
 
+    def check_data(self) -> None:
+        for i, made in list(self._made.items()):
+            try:
+                made.check_data()
+            except ValueError as error:
+                raise ValueError(f"make_client({i}): {error}") from error
+
     def blocks(self) -> list[slice]:
         starts = range(0, self.clients, BLOCK)
         return [slice(a, min(a + BLOCK, self.clients)) for a in starts]
