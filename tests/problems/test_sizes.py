@@ -55,6 +55,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "H of 1e-160": (lambda: pdmm.Quadratic(1e-160, np.ones((2, 3))), "H has no entry above"),
     "c of 1e200": (lambda: pdmm.Quadratic(1.0, [[1.0], [1e200]]), r"c\[1\] \(client 1\)"),
     "c of 1e-200": (lambda: pdmm.Quadratic(1.0, [[1e-200], [0.0]]), "c has no entry above"),
+    "c far above H": (lambda: pdmm.Quadratic(1e-60, [[1e60]]), "x would have entries .*1e.120"),
+    "c far below H": (lambda: pdmm.Quadratic(1e60, [[1e-60]]), "x would have entries .*1e-120"),
     "float32 H of 1e30": (
         lambda: pdmm.Quadratic(np.full((2, 3), 1e30, F32), np.ones((2, 3), F32)),
         r"H\[0\] .*float32",

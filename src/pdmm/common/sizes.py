@@ -56,6 +56,19 @@ def check_start(what: str, size: float, dtype: np.dtype[Any], power: int = 1) ->
         )
 
 
+def check_solution(what: str, above: float, below: float, dtype: np.dtype[Any]) -> None:
+    """Refuse data whose solution, of about the quotient of two sizes, is too large or small."""
+    if above == 0 or below == 0:
+        return
+    most = LARGEST[dtype] ** 2
+    size = above / below
+    if not 1 / most <= size <= most:
+        raise ValueError(
+            f"x would have entries of about {what} = {size:.3g}, but only {1 / most:g} to "
+            f"{most:g} leaves a run in {dtype} room for squares and sums: choose another unit for x"
+        )
+
+
 def _about(size: float) -> str:
     """A power of ten of about this size."""
     return f"1e{round(float(np.log10(size)))}"

@@ -11,7 +11,7 @@ from pdmm.common.changes import Watched
 from pdmm.common.checks import ClientError, floats, whole
 from pdmm.common.matrices import largest_entry
 from pdmm.common.per_client import RowLabel, sizes
-from pdmm.common.sizes import check_sizes, check_start
+from pdmm.common.sizes import check_sizes, check_solution, check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
@@ -113,6 +113,7 @@ class Quadratic(_Stacked):
             least, largest = ends_of_diagonals(h)
             self._form = Diagonal(h, g, np.zeros(m))
         self._ends: dict[Which, Vector] = {"L": largest, "mu": least}
+        check_solution("c / H", largest_entry(g), float(largest.max()), dtype)
 
     def check(self, x0: Floats, exact: bool) -> None:
         check_start("H x0", self._ends["L"].max() * largest_entry(x0), self.dtype, power=2)

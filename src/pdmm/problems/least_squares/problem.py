@@ -42,7 +42,8 @@ class LeastSquares(Problem):
     Args:
         A: a list of matrices (n_i, d), one for each client, or one array (clients, n, d). The
             matrices may be arrays, sparse matrices of SciPy or tables of pandas, whose columns
-            are brought into the order of the first table; a dict names the clients.
+            are brought into the order of the first table (arrays beside tables are taken to be
+            in their order, and refused where tables differ in it); a dict names the clients.
         b: a list of vectors (n_i,) or (n_i, 1), one for each client, one array (clients, n), or
             a dict with the keys of A.
 

@@ -42,7 +42,8 @@ class SoftmaxRegression(Problem):
     Args:
         X: a list of matrices (n_i, features), one for each client, or one array (clients, n,
             features). The matrices may be arrays, sparse matrices of SciPy or tables of pandas,
-            whose columns are brought into the order of the first table; a dict names the
+            whose columns are brought into the order of the first table (arrays beside tables are
+            taken to be in their order, and refused where tables differ in it); a dict names the
             clients. A bias is added. The data are not copied; a run notices if they have been
             changed.
         y: the labels, a list of vectors (n_i,) or (n_i, 1), one array (clients, n), or a dict
