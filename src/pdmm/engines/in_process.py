@@ -19,7 +19,7 @@ from pdmm.problems.base import Problem
 from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
 from pdmm.problems.lazy import Lazy
-from pdmm.problems.sums import SumOfBlocks, Total
+from pdmm.problems.sums import CertainGradient, SumOfBlocks, Total
 
 
 class InProcess(Clients):
@@ -81,6 +81,9 @@ class InProcess(Clients):
     def negative_curvature(self) -> tuple[int, float] | None:
         return self.problem.negative_curvature()
 
+    def least_curvature(self) -> Vector | None:
+        return self.problem.least_curvature()
+
     def describe(self) -> dict[str, Any]:
         speaks = type(self.problem).__repr__ is not object.__repr__  # else it has an address in it
         return {
@@ -112,6 +115,13 @@ class InProcess(Clients):
             problem, source, self.weights, self.threads, self.links, self.broadcasts, self.own
         )
         self.here.begin(method, x0.astype(self.dtype))
+
+    def weigh(self, weights: Vector) -> None:
+        """Get ready to be asked for F, without a run."""
+        self.weights = weights
+        self.weight = float(weights.sum())
+        source = self.problem._source_of_values(self.threads)
+        self.sum = SumOfBlocks(self.problem, source, weights, self.threads)
 
     def total(self, minimum: bool) -> Total | None:
         if not minimum and self.reaches_all:
@@ -173,9 +183,9 @@ class InProcess(Clients):
     def gradient(self, x: Floats) -> Vector:
         return np.asarray(self.team.total(lambda: self.sum.gradient(x)))
 
-    def gradient_and_size(self, x: Floats) -> tuple[Vector, float]:
-        both = np.asarray(self.team.total(lambda: self.sum.gradient_and_size(x)))
-        return both[:-1], float(both[-1])
+    def certain_gradient(self, x: Floats) -> CertainGradient:
+        added = self.team.total(lambda: self.sum.certain_gradient(x).packed())
+        return CertainGradient.sum([CertainGradient.unpacked(added)], self.team.size)
 
     # --- checkpoints ------------------------------------------------------------------------
 

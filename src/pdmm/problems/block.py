@@ -8,9 +8,11 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.problems.doubt import measured_doubt
 from pdmm.problems.minimise import minimise
 
 Floats: TypeAlias = npt.NDArray[np.floating]
+Vector: TypeAlias = npt.NDArray[np.float64]
 ClientRows: TypeAlias = slice | npt.NDArray[np.integer]
 
 
@@ -60,6 +62,15 @@ class Block(ABC):
     def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         """Gradients (b, d) at x for certificates: in float64 where the data allow it."""
         return self.gradient(x).astype(np.float64, copy=False)
+
+    def certain_gradient(self, x: Floats) -> tuple[npt.NDArray[np.float64], Vector]:
+        """Gradients (b, d) for certificates, and how far rounding may have moved each, (b,).
+
+        Nothing is known here of how a gradient is computed. So the doubt is measured: by what
+        changes with the last digits of x.
+        """
+        g = self.accurate_gradient(x)
+        return g, measured_doubt(self.accurate_gradient, x, g)
 
     def steps(
         self,

@@ -192,8 +192,7 @@ class Site:
         return {"value": self._sum(payload["weights"]).value(payload["x"])}
 
     def _gradient(self, payload: Payload) -> Payload:
-        both = self._sum(payload["weights"]).gradient_and_size(payload["x"])
-        return {"gradient": both[:-1], "size": float(both[-1])}
+        return self._sum(payload["weights"]).certain_gradient(payload["x"])._asdict()
 
 
 def _joined_drafts(parts: Any) -> list[Any]:

@@ -28,6 +28,7 @@ from pdmm.methods.base import Method
 from pdmm.problems.block import Floats, Tally
 from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
 from pdmm.problems.secants import Shown
+from pdmm.problems.sums import CertainGradient
 
 
 class AbsentError(ClientError):
@@ -221,21 +222,20 @@ class Sites(WithConstants, Clients):
                 total += float(answers[name]["value"])
         return total
 
-    def gradient_and_size(self, x: Floats) -> tuple[Vector, float]:
+    def certain_gradient(self, x: Floats) -> CertainGradient:
         answers = self._ask_at("gradient", x)
-        gradient = np.zeros(self.dimension)
-        size = 0.0
+        parts = []
         for name in self.places:
             with self.roster.reading(name, "gradient"):
-                part = np.asarray(answers[name]["gradient"], dtype=np.float64)
-                if part.shape != gradient.shape:
-                    raise ValueError(f"its shape is {part.shape}, not {gradient.shape}")
-                gradient += part
-                size += float(answers[name]["size"])
-        return gradient, size
+                part = CertainGradient(**answers[name])
+                shape = np.shape(part.gradient)
+                if shape != (self.dimension,):
+                    raise ValueError(f"its shape is {shape}, not {(self.dimension,)}")
+                parts.append(CertainGradient(part.gradient, *map(float, part[1:])))
+        return CertainGradient.sum(parts, len(parts))
 
     def gradient(self, x: Floats) -> Vector:
-        return self.gradient_and_size(x)[0]
+        return self.certain_gradient(x).gradient
 
     # --- checkpoints ------------------------------------------------------------------------
 

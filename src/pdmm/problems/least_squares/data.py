@@ -6,9 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient, per_client, same_dtype
+from pdmm.common.rounding import gamma, length
 from pdmm.problems.block import Block, ClientRows, Floats
 
 Vector = npt.NDArray[np.float64]
+
+CHUNK = 512  # rows whose products are summed up at once: sums of sums are rounded less
 
 
 class Samples(NamedTuple):
@@ -57,12 +60,27 @@ def moments(A: Floats, b: Floats) -> Moments:
     """Moments of one client (n, d), or of a stack of clients (k, n, d), in float64."""
     A = A.astype(np.float64, copy=False)
     b = b.astype(np.float64, copy=False)
-    At = A.swapaxes(-1, -2)
     with np.errstate(over="ignore", invalid="ignore"):  # refused by name where it is used
-        H = At @ A
-        g = (At @ b[..., None])[..., 0]
-        c = 0.5 * (b * b).sum(-1)
-    return Moments(H, g, c)
+        parts = (_moments(A[..., s : s + CHUNK, :], b[..., s : s + CHUNK]) for s in _starts(A))
+        total = next(parts)
+        for part in parts:
+            total = Moments(total.H + part.H, total.g + part.g, total.c + part.c)
+    return total
+
+
+def _starts(A: Floats) -> range:
+    return range(0, max(1, A.shape[-2]), CHUNK)
+
+
+def _moments(A: Floats, b: Floats) -> Moments:
+    """Moments of a few rows."""
+    At = A.swapaxes(-1, -2)
+    return Moments(At @ A, (At @ b[..., None])[..., 0], 0.5 * (b * b).sum(-1))
+
+
+def products_in_a_row(samples: int) -> int:
+    """How many products stand one after the other in a moment of so many samples."""
+    return min(samples, CHUNK) + samples // CHUNK + 1
 
 
 def checked(A: Any, b: Any) -> tuple[Samples, np.dtype[Any]]:
@@ -122,3 +140,15 @@ class ResidualBlock(Block):
     def _gradient(self, x: Floats) -> Floats:
         wide = x.astype(np.float64)
         return np.stack([(A @ wide - b) @ A for A, b in self.data])
+
+    def certain_gradient(self, x: Floats) -> tuple[Vector, Vector]:
+        wide = x.astype(np.float64)
+        doubt = [_rounding(A, b, wide) for A, b in self.data]
+        return self.accurate_gradient(wide), np.array(doubt)
+
+
+def _rounding(A: Floats, b: Floats, x: Vector) -> float:
+    """How far rounding can move A'(A x - b)."""
+    n, d = A.shape
+    sizes = np.abs(A)
+    return gamma(n + d + 4) * length((sizes @ np.abs(x) + np.abs(b)) @ sizes)

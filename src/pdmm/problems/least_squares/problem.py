@@ -6,13 +6,20 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.rounding import length
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
 from pdmm.problems.block import ClientRows, Source
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import EPS, ends, ends_of_rows
-from pdmm.problems.least_squares.data import Moments, Residuals, Samples, checked
+from pdmm.problems.least_squares.data import (
+    Moments,
+    Residuals,
+    Samples,
+    checked,
+    products_in_a_row,
+)
 from pdmm.problems.least_squares.forms import Forms
 from pdmm.problems.least_squares.random_data import RandomData
 from pdmm.problems.partition import partition
@@ -197,7 +204,23 @@ class LeastSquares(Problem):
         H = team.sum(np.asarray(here.H, dtype=np.float64))
         g = team.sum(np.asarray(here.g, dtype=np.float64))
         c = team.sum(np.asarray(here.c))
-        return DenseTotal(H, g, float(c), data, weights, team=team)
+        columns = np.sqrt(np.diagonal(H))
+        return DenseTotal(
+            H,
+            g,
+            float(c),
+            operations=self._operations(),
+            linear=length(columns) * float(np.sqrt(2 * c)),  # |a_j|·|b| <= ‖a_j‖ ‖b‖
+            data=data,
+            weights=weights,
+            team=team,
+        )
+
+    def _operations(self) -> int:
+        """How many operations stand one after the other in a number of a weighted sum."""
+        blocks = self._forms.few()
+        clients = max(len(range(block.start, block.stop)) for block in blocks)
+        return products_in_a_row(int(self.samples.max())) + clients + len(blocks) + 2
 
     def _weighted_moments(self, weights: Vector, threads: Threads) -> Moments:
         """The sums over clients of w_i H_i, w_i g_i and w_i c_i."""

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 
 from pdmm.common.checks import PerClient
-from pdmm.problems.block import Block, Floats
+from pdmm.common.rounding import gamma, length
+from pdmm.problems.block import Block, Floats, Vector
 
 Labels = npt.NDArray[np.integer]
 
@@ -185,8 +186,27 @@ class SoftmaxBlock(Block):
     def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         if x.dtype == np.float64:
             return super().accurate_gradient(x)
+        self.tally.gradients += self.size
         wide = x.astype(np.float64)
         return np.stack([self.smooth(i)(wide)[1] for i in range(self.size)])
+
+    def certain_gradient(self, x: Floats) -> tuple[Vector, Vector]:
+        W = x.astype(np.float64).reshape(self.shape)
+        doubt = [self._rounding(rows, W) for rows in self.X]
+        return self.accurate_gradient(x), np.array(doubt)
+
+    def _rounding(self, rows: Floats, W: Vector) -> float:
+        """How far rounding can move the mean of r (p - y)' over rows r = [x 1], and l2 W."""
+        n = len(rows)
+        p, classes = self.shape
+        sizes = np.sqrt(1 + np.einsum("np,np->n", rows, rows, dtype=np.float64))
+        # The logits r W_k are off by gamma ‖r‖ ‖W_k‖, and ‖dp/dlogits‖ is at most 1/2.
+        logits = gamma(p + 4) * np.sqrt(classes) * float(np.sqrt((W * W).sum(0)).max())
+        exponents = gamma(classes + 16)  # subtracting the largest, exp, sum, quotient
+        probabilities = logits / 2 * sizes + exponents
+        # ‖p - y‖ is at most 1.5, and n products add up.
+        each = probabilities + 1.5 * gamma(n + 4)
+        return float((sizes * each).mean()) + gamma(4) * self.problem.l2 * length(W.ravel())
 
     def smooth(self, i: int) -> Callable[[npt.NDArray[np.float64]], tuple[float, Floats]]:
         p = self.shape[0] - 1
