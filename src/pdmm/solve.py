@@ -1,6 +1,7 @@
 """``pdmm.solve``: a problem, a method, a number of rounds; ``pdmm.resume``: the rest of them."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +22,9 @@ from pdmm.result import Result
 from pdmm.run import finish, loop
 from pdmm.run.alike import check_alike
 from pdmm.run.build import Run, build
+from pdmm.run.checkpoint_file import check_there, checkpoint_path
 from pdmm.run.saved import Saved, read
-from pdmm.run.saver import Saver
+from pdmm.run.saver import Saver, alone
 from pdmm.run.settings import Settings, checked, links
 
 
@@ -154,10 +156,13 @@ def solve(
     )
     settings = team.agree(check_arguments)
     check_alike(team, settings, callback, checkpoint, every, threads)
-    saver = None if checkpoint is None else Saver(checkpoint, every, team)
-    if saver is not None:
-        saver.check()
-    with clients.working(_threads(clients, threads, engine)):
+    with ExitStack() as stack:
+        saver = None
+        if checkpoint is not None:
+            lock = stack.enter_context(alone(checkpoint_path("checkpoint", checkpoint), team))
+            saver = Saver(every, team, lock)
+            saver.check()
+        stack.enter_context(clients.working(_threads(clients, threads, engine)))
         run = _built(clients, settings)
         loop.begin(run)
         if saver is not None:
@@ -217,18 +222,21 @@ def resume(
     """
     clients = _located(problem, engine)
     team = clients.team
-    saved = read(path, clients, method, participation, local_steps)
-    settings = team.agree(lambda: _with_rounds(saved, rounds))
-    every = saved.every if every is None else every
-    check_alike(team, settings, callback, path, every, threads)
-    saver = Saver(path, every, team)
-    with clients.working(_threads(clients, threads, engine)):
-        run = _built(clients, settings)
-        saved.restore(run)
-        saver.go_on(run, saved)
-        if rounds is not None:
-            saver.write(run)  # what was asked for now counts
-        return _finished(run, callback, progress, saver)
+    place = team.agree(lambda: checkpoint_path("path", path))
+    team.first(lambda: check_there(place))
+    with alone(place, team) as lock:
+        saved = read(place, clients, method, participation, local_steps)
+        settings = team.agree(lambda: _with_rounds(saved, rounds))
+        every = saved.every if every is None else every
+        check_alike(team, settings, callback, path, every, threads)
+        saver = Saver(every, team, lock)
+        with clients.working(_threads(clients, threads, engine)):
+            run = _built(clients, settings)
+            saved.restore(run)
+            saver.go_on(run, saved)
+            if rounds is not None:
+                saver.write(run)  # what was asked for now counts
+            return _finished(run, callback, progress, saver)
 
 
 def _with_rounds(saved: Saved, rounds: int | None) -> Settings:
