@@ -102,8 +102,9 @@ class Lock:
         self.handle = handle
         _held.add(self)
         me = Holder.me()
-        os.ftruncate(handle, 0)
-        os.write(handle, f"{me.pid} {me.host} {me.since}\n".encode())
+        text = f"{me.pid} {me.host} {me.since}\n".encode()
+        os.write(handle, text)
+        os.ftruncate(handle, len(text))  # a dead holder may have said more
         return True
 
     def _opened(self) -> int:
@@ -118,7 +119,8 @@ class Lock:
         """Who says to hold it; None while nobody does."""
         try:
             with open(self.path, "rb") as file:
-                pid, host, since = file.read(LONGEST).decode().split()
+                line = file.readline(LONGEST).decode()
+            pid, host, since = line.split()
             return Holder(int(pid), host, since)
         except (OSError, ValueError):
             return None
