@@ -150,7 +150,7 @@ class Sites(WithConstants, Clients):
         self.fingerprint = now
 
     def _fingerprints(self, points: list[Floats]) -> Vector:
-        """For each client a number of its site: a sum over its clients, which their order changes."""
+        """For each client a number of its site: a sum over its clients, which knows their order."""
         weights = np.random.default_rng(0).uniform(1, 2, self.clients)
         payloads = {
             name: {"points": points, "weights": weights[place]}
