@@ -1,6 +1,7 @@
 """A lock on a file: one holder at a time, who is named, and nothing that is left of it."""
 
 import errno
+import fcntl
 import os
 import re
 import signal
@@ -144,6 +145,25 @@ def test_it_is_held_only_as_long_as_others_would_find_it(guarded: Path) -> None:
     assert list(guarded.parent.iterdir()) == []
 
 
+def test_a_lock_that_was_removed_before_it_was_taken_is_none(
+    guarded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Lock(guarded), Lock(guarded)
+    first.acquire()
+    flock = fcntl.flock
+
+    def late(handle: int, how: int) -> None:
+        first.release()  # the second has opened the file by now
+        flock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    second.acquire()
+    assert second.held
+    with pytest.raises(BlockingIOError):
+        Lock(guarded).acquire()
+    second.release()
+
+
 def test_two_never_hold_it_at_once(guarded: Path) -> None:
     """Each holder removes the file while others open it."""
     inside: list[int] = []
@@ -189,7 +209,7 @@ def test_a_file_system_without_locks_is_no_obstacle(
     def fails(*_: Any) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
-    monkeypatch.setattr(lock_file.fcntl, "flock", fails)
+    monkeypatch.setattr(fcntl, "flock", fails)
     lock = Lock(guarded)
     lock.acquire()
     assert lock.held

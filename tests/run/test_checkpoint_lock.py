@@ -91,7 +91,7 @@ class Pair:
             assert process.stdin is not None
             process.stdin.write(line + "\n")
             process.stdin.flush()
-        return [tuple(json.loads(self._line(process))) for process in self.processes]  # type: ignore[misc]
+        return [tuple(json.loads(self._line(process))) for process in self.processes]
 
     def end(self) -> None:
         for process in self.processes:
@@ -243,7 +243,7 @@ def test_a_folder_is_no_place_for_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_run_are_its_owners_alone(place: Path) -> None:
-    modes = []
+    modes: list[int] = []
 
     def look(mpi: pdmm.engines.MPI) -> pdmm.Result:
         return cases.solve("gpdmm", mpi, rounds=4, checkpoint=place, callback=seen)
