@@ -99,7 +99,8 @@ def solve(
         state: where the clients' memories live: "clients", or "server", which ships them with
             its messages. The iterates are the same.
         checkpoint: a file to keep the run in, for :func:`pdmm.resume`; it must not exist. The
-            history grows in a second file beside it (needs ``safetensors``).
+            history grows in a second file beside it (needs ``safetensors``). A lock beside
+            them keeps other runs away until this one ends.
         every: write the checkpoint after every so many rounds, and at the end.
         engine: where clients run: None for this process, ``pdmm.engines.MPI()`` for all
             processes that ``mpirun`` started. ``problem`` then has this rank's clients alone; all
@@ -187,11 +188,14 @@ def resume(
     """Go on with a run from its checkpoint, as if it had never stopped.
 
     Everything is in the file but the problem, and what is code: a method of your own, and
-    callables. A run that had finished returns its result.
+    callables. A run that had finished returns its result. A checkpoint that is damaged is
+    refused with a ``ValueError``, and one that another run is using with a
+    ``BlockingIOError`` that says whose run it is.
 
     Args:
         path: what ``solve(checkpoint=...)`` was given.
-        problem: the same as then.
+        problem: the same as then: the same clients in the same order, and under mini-batches
+            their rows in the same order. Another one is recognised, and refused.
         rounds: more (or fewer) rounds than were asked for then; they must not be behind.
         method: a method of your own, with the same parameters as then.
         participation: if it was a callable.

@@ -3,14 +3,17 @@
 :func:`damaged` tries any number of them; :func:`one_case` repeats one by its number.
 """
 
+import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 import pdmm
 from builders import cases
@@ -142,12 +145,33 @@ BEGUN: dict[str, tuple[Callable[[Path], None], Make]] = {
 }
 
 
+@contextmanager
+def _same_bytes_always() -> Iterator[None]:
+    """Files without what differs from one process to the next: seconds, and the order of words."""
+    save = safetensors.numpy.save
+
+    def in_order(arrays: Any, metadata: dict[str, str]) -> bytes:
+        made = save(arrays, metadata=metadata)
+        end = 8 + int.from_bytes(made[:8], "little")
+        found = json.loads(made[8:end])
+        found["__metadata__"] = metadata
+        text = json.dumps(found, separators=(",", ":")).encode()
+        return len(text).to_bytes(8, "little") + text + made[end:]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(safetensors.numpy, "save", in_order)
+        for module in ("recorder", "loop", "saver", "saved"):
+            patch.setattr(f"pdmm.run.{module}.perf_counter", lambda: 0.0)
+        yield
+
+
 def kept(folder: Path) -> dict[str, Kept]:
     """The checkpoints that are to be damaged."""
     found = {}
     for name, (begin, make) in BEGUN.items():
         place = folder / name
-        begin(place / NAME)
+        with _same_bytes_always():
+            begin(place / NAME)
         files = {path.name: path.read_bytes() for path in sorted(place.iterdir())}
         found[name] = Kept(files, make, pdmm.resume(place / NAME, make(), threads=1))
         shutil.rmtree(place)

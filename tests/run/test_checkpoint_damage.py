@@ -21,6 +21,8 @@ def test_what_is_damaged_is_refused_or_goes_on_to_the_same_bits(tmp_path: Path) 
 
 def test_a_case_comes_again(tmp_path: Path) -> None:
     checkpoints = kept(tmp_path)
+    for name, again in kept(tmp_path).items():
+        assert again.files == checkpoints[name].files
     came = [one_case(tmp_path, k, 7, checkpoints) for k in range(12)]
     assert one_case(tmp_path, 11, 7) == came[11]
 

@@ -174,9 +174,9 @@ def test_forms_of_one_problem_are_alike(place: Path) -> None:
     """A longer run may work in the eigenbasis, where the shorter one did not."""
     for k, dtype in enumerate((np.float64, np.float32)):
         path = place.with_name(str(k))
-        problem = pdmm.LeastSquares.random(3, samples=300, features=40, dtype=dtype)
-        pdmm.solve(problem, pdmm.AGPDMM(0.001, 2), 3, checkpoint=path)
-        again = pdmm.LeastSquares.random(3, samples=300, features=40, dtype=dtype).factorise()
+        problem = pdmm.LeastSquares.random(2, samples=2000, features=300, dtype=dtype)
+        pdmm.solve(problem, pdmm.AGPDMM(1e-4, 2), 3, checkpoint=path)
+        again = pdmm.LeastSquares.random(2, samples=2000, features=300, dtype=dtype).factorise()
         assert pdmm.resume(path, again, rounds=5).rounds == 5
 
 
@@ -321,5 +321,5 @@ def test_a_run_without_a_checkpoint_compares_nothing(place: Path) -> None:
     problem = lazy(order)
     begun(place, problem, participation=[[1, 2]])
     order[1] = 9
-    given = {"rounds": 3, "participation": [[3, 4], [1, 2]]}
+    given: dict[str, Any] = {"rounds": 3, "participation": [[3, 4], [1, 2]]}
     assert pdmm.solve(problem, pdmm.AGPDMM(0.002, 2, rho=3.0), **given).rounds == 3

@@ -105,7 +105,7 @@ class InProcess(Clients):
             known = dict(zip(numbers.tolist(), values.tolist(), strict=True))
             self.problem.recognise(points, known)
             return
-        now = fingerprints(self.problem, self.sum.source, points, self.threads)
+        now = fingerprints(self.problem, points, self.threads)
         check_same(now[numbers], values, self.dtype, lambda k: f"client {numbers[k]}")
         self.fingerprint = now
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
 from pdmm.common.threads import Threads
-from pdmm.problems.block import Block, Floats, Source
+from pdmm.problems.block import Block, Floats
 
 if TYPE_CHECKING:
     from pdmm.problems.base import Problem
@@ -30,10 +30,9 @@ def points_to_try(x0: Vector, dtype: np.dtype[Any]) -> list[Floats]:
     return [point.astype(dtype) for point in (x, x0 + x / 1000, x0)]
 
 
-def fingerprints(
-    problem: "Problem", source: Source, points: Sequence[Floats], threads: Threads
-) -> Vector:
+def fingerprints(problem: "Problem", points: Sequence[Floats], threads: Threads) -> Vector:
     """A number for each client; NaN where its function has no value at any of the points."""
+    source = problem.as_given()
 
     def look(clients: slice) -> Floats:
         return of_block(source.at(clients), points)

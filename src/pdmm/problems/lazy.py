@@ -180,7 +180,7 @@ class Recognised:
         """Note what client i is, or refuse it; once is enough."""
         if i in self._seen:
             return
-        now = float(of_block(made.at(slice(0, 1)), self.points)[0])
+        now = float(of_block(made.as_given().at(slice(0, 1)), self.points)[0])
         then = self.known.setdefault(i, now)
         if not alike(now, then, self.dtype):
             raise ClientError(

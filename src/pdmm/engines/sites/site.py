@@ -194,8 +194,7 @@ class Site:
         return {"value": self._sum(payload["weights"]).value(payload["x"])}
 
     def _fingerprint(self, payload: Payload) -> Payload:
-        source = self._sum(payload["weights"]).source
-        found = fingerprints(self.problem, source, payload["points"], self.threads)
+        found = fingerprints(self.problem, payload["points"], self.threads)
         return {"value": float(payload["weights"] @ found)}
 
     def _gradient(self, payload: Payload) -> Payload:
