@@ -122,7 +122,7 @@ class Saver:
             own = run.clients.own
             files = self.team.gather([name.name, own.start, own.stop, checksum])
         self.team.first(lambda: self._write_whole(run, tables, files, lost))
-        self._sweep()
+        self.team.agree(self._sweep)  # nobody gives back the lock while others are at work
         log.debug("round %d is kept in %s", run.state.done, self.path)
         if lost:
             raise OSError(
