@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.team import ALONE, Team
-from pdmm.engines.client_tables import Tables
+from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats
@@ -104,8 +104,14 @@ class Clients(ABC):
         """What they must have in common with those that a run began with."""
 
     @abstractmethod
-    def probe(self, point: Floats) -> float:
-        """F at a point, or what stands for it: by this, other functions are recognised."""
+    def recognise(self, x0: Vector, then: Table | None) -> None:
+        """Refuse functions that are not those of a checkpoint, or not in their order.
+
+        Args:
+            x0: the start.
+            then: the checkpoint's table "fingerprint"; None for a run that begins. What the
+                clients are now will be in :meth:`tables` under that name.
+        """
 
     # --- a run ------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
+from pdmm.problems.fingerprints import check_same, fingerprints, points_to_try
 from pdmm.problems.lazy import Lazy
 from pdmm.problems.sums import CertainGradient, SumOfBlocks, Total
 
@@ -49,6 +50,7 @@ class InProcess(Clients):
         self.at_hand = team.size == 1
         self.reaches_all = not isinstance(problem, Lazy)
         self.links = Links(problem.clients)
+        self.fingerprint: Vector = np.empty(0)
 
     def behind(self, links: Links) -> None:
         """Put links between the server and the clients."""
@@ -94,11 +96,21 @@ class InProcess(Clients):
             "description": repr(self.problem) if speaks and self.team.size == 1 else "",
         }
 
-    def probe(self, point: Floats) -> float:
-        if not self.reaches_all:  # the first client's value stands for all
-            first = np.array([0])
-            return self.team.first(lambda: float(self.problem.at(first).value(point)[0]))
-        return self.value(point)
+    def recognise(self, x0: Vector, then: Table | None) -> None:
+        self.team.agree(lambda: self._recognise(points_to_try(x0, self.dtype), then))
+
+    def _recognise(self, points: list[Floats], then: Table | None) -> None:
+        """The same, of the clients that are here; they count from 0."""
+        table = then or Table(np.arange(0), [np.empty(0)])
+        numbers = table.clients - self.first
+        values = table.columns[0]
+        if isinstance(self.problem, Lazy):
+            known = dict(zip(numbers.tolist(), values.tolist(), strict=True))
+            self.problem.recognise(points, known)
+            return
+        now = fingerprints(self.problem, points, self.threads)
+        check_same(now[numbers], values, self.dtype, lambda k: f"client {numbers[k]}")
+        self.fingerprint = now
 
     # --- a run ------------------------------------------------------------------------------
 
@@ -203,7 +215,14 @@ class InProcess(Clients):
             **self.here.tables(),
             "heard": self.broadcasts.table(self.first),
             "learnt": Table(numbers, learnt),
+            "fingerprint": self._fingerprint_table(),
         }
+
+    def _fingerprint_table(self) -> Table:
+        if isinstance(self.problem, Lazy):
+            numbers, values = self.problem.recognised
+            return Table(self.first + numbers, [values])
+        return Table(self.first + np.arange(len(self.fingerprint)), [self.fingerprint])
 
     def load_tables(self, tables: Tables) -> None:
         learnt = tables["learnt"].columns

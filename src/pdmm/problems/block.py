@@ -50,6 +50,13 @@ class Block(ABC):
     def value(self, x: Floats) -> Floats:
         """Values (b,), in float64."""
 
+    def fingerprint(self, x: Floats) -> Floats:
+        """A number for each client (b,), by which another function would be recognised.
+
+        Where mini-batches make the order of a client's rows matter, it depends on that too.
+        """
+        return self.value(x)
+
     def divergence(self, x: Floats, y: Floats) -> Floats:
         """f_i(x) - f_i(y) - grad f_i(y)·(x - y), (b,), without cancellation."""
         raise NotImplementedError

@@ -175,6 +175,10 @@ class LeastSquares(Problem):
         data = self._forms.samples
         return source if data is None else Residuals(data)
 
+    def as_given(self) -> Source:
+        given = self._forms.given
+        return Residuals(self._forms.rows) if given is None else Gram(*given)
+
     # --- the sum --------------------------------------------------------------------------
 
     def total(
