@@ -32,11 +32,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "solve": {
         *("run", "engines", "links", "methods", "problems", "regularisers", "result", "common"),
     },
+    "certifying": {"run", "engines", "problems", "regularisers", "result", "common"},
     # beside it
     "graphs": {"problems", "result", "common"},
     "theory": {"engines", "methods", "problems", "common"},
     PUBLIC: {
-        *("solve", "graphs", "theory", "engines", "links", "methods", "problems"),
+        *("solve", "certifying", "graphs", "theory", "engines", "links", "methods", "problems"),
         *("regularisers", "result", "common"),
     },
     # on top of the public names

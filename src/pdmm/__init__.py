@@ -3,6 +3,7 @@
 import logging
 
 from pdmm import engines, theory
+from pdmm.certifying import certify
 from pdmm.common.checks import ClientError
 from pdmm.graphs import Network, NetworkResult, solve_network
 from pdmm.links import Bursts, OnOff
@@ -29,7 +30,7 @@ from pdmm.problems import (
     Zero,
 )
 from pdmm.regularisers import L1, Box, Regulariser, SquaredL2
-from pdmm.result import History, Result, Traffic
+from pdmm.result import Certificate, History, Result, Traffic
 from pdmm.solve import resume, solve
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ __all__ = [
     "Absolute",
     "Box",
     "Bursts",
+    "Certificate",
     "ClientError",
     "Constants",
     "FedAvg",
@@ -68,6 +70,7 @@ __all__ = [
     "SquaredL2",
     "Traffic",
     "Zero",
+    "certify",
     "engines",
     "resume",
     "solve",

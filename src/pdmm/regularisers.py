@@ -31,7 +31,19 @@ class Regulariser(ABC):
         """h(x) - h(y) - slope·(x - y), without cancellation."""
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector | None:
-        """The subgradient of h at x that is nearest to -slope; None if none is known."""
+        """The subgradient of h at x that is nearest to -slope, in float64; None if none is known.
+
+        Args:
+            x: a point, in the run's dtype.
+            slope: the gradient of the rest of F there, in float64.
+        """
+        return None
+
+    def beside(self, x: Vector) -> Vector | None:
+        """How far each entry of x is from where the subgradient is taken; None if it is there.
+
+        That is not 0 where x belongs on a bound that its dtype cannot hold.
+        """
         return None
 
     @property
@@ -64,7 +76,8 @@ class L1(Regulariser):
         return np.asarray(np.sign(v) * np.maximum(np.abs(v) - t * self.c, 0))
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        return np.where(x != 0, self.c * np.sign(x), np.clip(-slope, -self.c, self.c))
+        signs = np.sign(x, dtype=np.float64)
+        return np.where(x != 0, self.c * signs, np.clip(-slope, -self.c, self.c))
 
     def divergence(self, x: Vector, y: Vector, slope: Vector) -> float:
         d = x - y
@@ -96,7 +109,7 @@ class SquaredL2(Regulariser):
         return np.asarray(v / (1 + t * self.c))
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        return np.asarray(self.c * x, dtype=np.float64)
+        return np.asarray(self.c * x.astype(np.float64))
 
     @property
     def strong_convexity(self) -> float:
@@ -111,6 +124,8 @@ class SquaredL2(Regulariser):
 @dataclass(frozen=True, eq=False)
 class Box(Regulariser):
     """Zero where lo <= x <= hi, infinite elsewhere: a constraint on every entry.
+
+    For a float32 x the bounds are those that float32 holds, the nearest to lo and hi.
 
     Args:
         lo: lower bound, a number or an array (d,); -inf for none.
@@ -157,23 +172,30 @@ class Box(Regulariser):
                     f"got shape {bound.shape}"
                 )
 
-    def _slack(self, x: Vector, bound: Any) -> Any:
-        # A float32 x cannot hold a float64 bound exactly: allow for its rounding.
-        eps = 2 * np.finfo(x.dtype).eps if x.dtype.kind == "f" else 0.0
-        return eps * np.where(np.isfinite(bound), 1 + np.abs(bound), 0)
+    def _held(self, x: Vector) -> tuple[Vector, Vector]:
+        """The bounds as x's dtype holds them: a float32 x cannot be at any other."""
+        dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+        with np.errstate(over="ignore"):
+            return self.lo.astype(dtype), self.hi.astype(dtype)
 
     def value(self, x: Vector) -> float:
-        above_lo = x >= self.lo - self._slack(x, self.lo)
-        below_hi = x <= self.hi + self._slack(x, self.hi)
-        return 0.0 if above_lo.all() and below_hi.all() else np.inf
+        lo, hi = self._held(x)
+        return 0.0 if (x >= lo).all() and (x <= hi).all() else np.inf
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector | None:
         if self.value(x) != 0:
             return None
-        at_lo = x <= self.lo + self._slack(x, self.lo)
-        at_hi = x >= self.hi - self._slack(x, self.hi)
-        v = np.where(at_lo, np.minimum(-slope, 0), 0) + np.where(at_hi, np.maximum(-slope, 0), 0)
-        return np.asarray(v)
+        lo, hi = self._held(x)
+        below = np.where(x == lo, np.minimum(-slope, 0), 0)
+        above = np.where(x == hi, np.maximum(-slope, 0), 0)
+        return np.asarray(below + above)
+
+    def beside(self, x: Vector) -> Vector:
+        lo, hi = self._held(x)
+        wide = x.astype(np.float64)
+        from_lo = np.abs(np.where(x == lo, wide - self.lo, 0))
+        from_hi = np.abs(np.where(x == hi, wide - self.hi, 0))
+        return np.maximum(from_lo, from_hi)
 
     def prox(self, v: Vector, t: float) -> Vector:
         return np.clip(v, self.lo, self.hi)

@@ -48,7 +48,10 @@ class Certificate:
     """What is proven of a point x, and the residuals of the optimality conditions there.
 
     F is mu-strongly convex, so with g a subgradient of F at x,
-    F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu.
+    F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu. Here ‖g‖ includes a bound of the rounding
+    errors in g, and mu is a lower bound that holds in spite of rounding. Of a user's own
+    functions the rounding errors cannot be bounded: they are measured, and the bounds are as
+    good as that.
     """
 
     gap: float | None
@@ -74,6 +77,8 @@ class Certificate:
     """What asking the clients for their gradients cost: one vector a client."""
     rounding: float = 0.0
     """The part of ``size`` that may be rounding, which no further round can lower."""
+    calls: float = 0.0
+    """How many gradients the clients computed for it, all together."""
 
     def __repr__(self) -> str:
         bound = "no bound, " if self.gap is None else f"gap <= {self.gap:.3g}, "
@@ -96,7 +101,7 @@ class Result:
     reason: str
     """Why the run stopped, in words."""
     diverged: bool
-    """Whether it stopped because it diverged; x is then the last finite one."""
+    """Whether it diverged: x is then the last finite one, or its F is far above the start's."""
     rounds: int
     """Rounds that were done."""
     method: Method

@@ -1,6 +1,7 @@
 """``pdmm.solve``: a problem, a method, a number of rounds; ``pdmm.resume``: the rest of them."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +22,9 @@ from pdmm.result import Result
 from pdmm.run import finish, loop
 from pdmm.run.alike import check_alike
 from pdmm.run.build import Run, build
+from pdmm.run.checkpoint_file import check_there, checkpoint_path
 from pdmm.run.saved import Saved, read
-from pdmm.run.saver import Saver
+from pdmm.run.saver import Saver, alone
 from pdmm.run.settings import Settings, checked, links
 
 
@@ -97,7 +99,8 @@ def solve(
         state: where the clients' memories live: "clients", or "server", which ships them with
             its messages. The iterates are the same.
         checkpoint: a file to keep the run in, for :func:`pdmm.resume`; it must not exist. The
-            history grows in a second file beside it (needs ``safetensors``).
+            history grows in a second file beside it (needs ``safetensors``). A lock beside
+            them keeps other runs away until this one ends.
         every: write the checkpoint after every so many rounds, and at the end.
         engine: where clients run: None for this process, ``pdmm.engines.MPI()`` for all
             processes that ``mpirun`` started. ``problem`` then has this rank's clients alone; all
@@ -154,10 +157,13 @@ def solve(
     )
     settings = team.agree(check_arguments)
     check_alike(team, settings, callback, checkpoint, every, threads)
-    saver = None if checkpoint is None else Saver(checkpoint, every, team)
-    if saver is not None:
-        saver.check()
-    with clients.working(_threads(clients, threads, engine)):
+    with ExitStack() as stack:
+        saver = None
+        if checkpoint is not None:
+            lock = stack.enter_context(alone(checkpoint_path("checkpoint", checkpoint), team))
+            saver = Saver(every, team, lock)
+            saver.check()
+        stack.enter_context(clients.working(_threads(clients, threads, engine)))
         run = _built(clients, settings)
         loop.begin(run)
         if saver is not None:
@@ -182,11 +188,14 @@ def resume(
     """Go on with a run from its checkpoint, as if it had never stopped.
 
     Everything is in the file but the problem, and what is code: a method of your own, and
-    callables. A run that had finished returns its result.
+    callables. A run that had finished returns its result. A checkpoint that is damaged is
+    refused with a ``ValueError``, and one that another run is using with a
+    ``BlockingIOError`` that says whose run it is.
 
     Args:
         path: what ``solve(checkpoint=...)`` was given.
-        problem: the same as then.
+        problem: the same as then: the same clients in the same order, and under mini-batches
+            their rows in the same order. Another one is recognised, and refused.
         rounds: more (or fewer) rounds than were asked for then; they must not be behind.
         method: a method of your own, with the same parameters as then.
         participation: if it was a callable.
@@ -217,18 +226,21 @@ def resume(
     """
     clients = _located(problem, engine)
     team = clients.team
-    saved = read(path, clients, method, participation, local_steps)
-    settings = team.agree(lambda: _with_rounds(saved, rounds))
-    every = saved.every if every is None else every
-    check_alike(team, settings, callback, path, every, threads)
-    saver = Saver(path, every, team)
-    with clients.working(_threads(clients, threads, engine)):
-        run = _built(clients, settings)
-        saved.restore(run)
-        saver.go_on(run, saved)
-        if rounds is not None:
-            saver.write(run)  # what was asked for now counts
-        return _finished(run, callback, progress, saver)
+    place = team.agree(lambda: checkpoint_path("path", path))
+    team.first(lambda: check_there(place))
+    with alone(place, team) as lock:
+        saved = read(place, clients, method, participation, local_steps)
+        settings = team.agree(lambda: _with_rounds(saved, rounds))
+        every = saved.every if every is None else every
+        check_alike(team, settings, callback, path, every, threads)
+        saver = Saver(every, team, lock)
+        with clients.working(_threads(clients, threads, engine)):
+            run = _built(clients, settings)
+            saved.restore(run)
+            saver.go_on(run, saved)
+            if rounds is not None:
+                saver.write(run)  # what was asked for now counts
+            return _finished(run, callback, progress, saver)
 
 
 def _with_rounds(saved: Saved, rounds: int | None) -> Settings:

@@ -14,6 +14,7 @@ import pytest
 import pdmm
 from builders import cases
 from builders.ranks import close
+from pdmm.common.lock import Lock
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 EXACT_BY_ITERATION = {"auto softmax", "auto functions", "optimum"}  # to the solver's tolerance
@@ -112,3 +113,18 @@ def test_a_rank_that_fails_ends_the_run(how: str, says: str, tmp_path: Path) -> 
     if how in ("callback", "killed"):
         resumed = pdmm.resume(path, cases.softmax(range(cases.M)))
         assert close(resumed.x, cases.solve("softmax").x)
+
+
+def test_ranks_that_find_a_checkpoint_in_use_end_together(tmp_path: Path) -> None:
+    script, path = tmp_path / "script.py", tmp_path / "run.safetensors"
+    tests = str(Path(cases.__file__).parents[1])
+    script.write_text(f"import sys\nsys.path.insert(0, {tests!r})\n" + SCRIPT)
+    lock = Lock(path)
+    lock.acquire()
+    try:
+        done = mpirun(3, str(script), "locked", str(path))
+    finally:
+        lock.release()
+    assert done.returncode != 0
+    assert done.stderr.count(f"BlockingIOError: {path} is in use by process {os.getpid()} on") == 1
+    assert list(tmp_path.iterdir()) == [script]

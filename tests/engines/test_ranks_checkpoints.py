@@ -51,7 +51,7 @@ def test_a_checkpoint_is_of_one_round(
     path, lock, count = tmp_path / "run.safetensors", threading.Lock(), 0
     write = files.write_whole
 
-    def dies(place: Path, contents: bytes) -> None:
+    def dies(place: Path, contents: bytes, private: bool) -> None:
         nonlocal count
         with lock:
             count += 1
@@ -59,7 +59,7 @@ def test_a_checkpoint_is_of_one_round(
         if dead:
             place.with_name(place.name + ".999999999.part").write_bytes(contents[:100])
             raise KeyboardInterrupt
-        write(place, contents)
+        write(place, contents, private)
 
     def work(mpi: pdmm.engines.MPI) -> pdmm.Result:
         return cases.solve("gpdmm", mpi, checkpoint=path, every=4)

@@ -40,14 +40,14 @@ def test_lanczos_and_cholesky_agree_with_dense_eigenvalues(name: str) -> None:
     assert 0 <= proven_low <= max(0, values[0] + 10 * EPS * high)
     assert proven_high >= values[-1]
     assert proven_high == pytest.approx(high, rel=1e-12)
-    assert proven_low == pytest.approx(low, abs=500 * EPS * high)
+    assert proven_low == pytest.approx(low, abs=(8 * 60**2 + 500) * EPS * high)
 
 
 def test_lanczos_that_missed_the_ends_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     H = matrices()["diagonal"]
     inside = (np.array([2.0]), np.array([8.0]))
     monkeypatch.setattr(eigenvalues, "ends", lambda H, dense: inside)
-    np.testing.assert_allclose(eigenvalues.proven_ends(H, dense=10), (1, 9), rtol=1e-12)
+    np.testing.assert_allclose(eigenvalues.proven_ends(H, dense=10), (1, 9), rtol=1e-11)
 
 
 def test_lanczos_that_does_not_converge_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The bytes of a checkpoint: what is put into them comes out, and nothing else is read."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pdmm.engines.client_tables import Table
 from pdmm.run.checkpoint_file import (
     FORMAT,
     PART,
+    checksum_of,
     contents,
     history_path,
     pack_tables,
@@ -55,6 +57,30 @@ def test_an_older_file_names_the_way_out(tmp_path: Path, monkeypatch: pytest.Mon
         path.write_bytes(contents(ARRAYS, FORMAT, HEADER))
     with pytest.raises(ValueError, match=r"older pdmm .*finish that run with the pdmm that began"):
         read_file(path)
+
+
+def test_the_checksum_is_of_all_bytes_but_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    made = contents(ARRAYS, FORMAT, HEADER)
+    stated = checksum_of(made)
+    blank = made.replace(stated.encode(), b"0" * 64)
+    assert hashlib.sha256(blank).hexdigest() == stated
+    for k in range(len(made)):
+        damaged = bytearray(made)
+        damaged[k] ^= 1 << k % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="checkpoint"):
+            read_file(path)
+
+
+def test_a_file_must_have_the_checksum_that_another_states(tmp_path: Path) -> None:
+    path = tmp_path / "part"
+    made = contents(ARRAYS, PART, HEADER)
+    path.write_bytes(contents(ARRAYS, PART, {**HEADER, "rows": 4}))  # sound, but another run's
+    with pytest.raises(ValueError, match="part belongs to another checkpoint"):
+        read_file(path, PART, checksum_of(made))
+    path.write_bytes(made)
+    assert read_file(path, PART, checksum_of(made))[0] == HEADER
 
 
 def test_tables_of_every_shape_come_back(tmp_path: Path) -> None:

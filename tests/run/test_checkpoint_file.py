@@ -24,7 +24,7 @@ from builders.checkpoints import (
     laid_down,
     squares,
 )
-from pdmm.run.checkpoint_file import VERSION
+from pdmm.run.checkpoint_file import BLANK, VERSION, sealed
 
 
 def test_the_file_is_plain_arrays_and_json(place: Path) -> None:
@@ -154,14 +154,15 @@ def cut(length: int) -> Callable[[Path], object]:
 
 
 def meta(**changes: str | None) -> Callable[[Path], object]:
-    """Other words in the header."""
+    """Other words in the header, and the checksum that goes with them."""
 
     def write(path: Path) -> None:
         arrays = arrays_of(path)
         with safe_open(path, framework="numpy") as file:
-            words = {**file.metadata(), **changes}
+            words = {**file.metadata(), "checksum": BLANK, **changes}
         kept = {k: v for k, v in words.items() if v is not None}
-        path.write_bytes(safetensors.numpy.save(arrays, kept))
+        made = safetensors.numpy.save(arrays, kept)
+        path.write_bytes(sealed(made) if "checksum" in kept else made)
 
     return write
 
@@ -176,19 +177,38 @@ def rows_left(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
     return write
 
 
+def flipped(where: int) -> Callable[[Path], object]:
+    """A byte that is another."""
+
+    def write(path: Path) -> None:
+        raw = bytearray(path.read_bytes())
+        raw[where] ^= 1
+        path.write_bytes(raw)
+
+    return write
+
+
 NOT_ONE, SHORT, ONES = "not a checkpoint", "history .* is shorter", {"x": np.ones(3)}
+DAMAGED = "is a damaged checkpoint: its checksum"
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "empty": (cut(0), NOT_ONE),
     "a byte": (cut(1), NOT_ONE),
     "half a length": (cut(7), NOT_ONE),
     "half a header": (cut(20), NOT_ONE),
-    "cut": (cut(-1), NOT_ONE),
-    "cut a lot": (cut(-200), NOT_ONE),
-    "longer": (lambda p: p.write_bytes(p.read_bytes() + b"x"), NOT_ONE),
+    "a header without end": (lambda p: p.write_bytes(b"\xff" * 7 + p.read_bytes()[7:]), NOT_ONE),
+    "nested": (lambda p: p.write_bytes(b"\xa0\x86\1" + bytes(5) + b"[" * 100_000), NOT_ONE),
+    "cut": (cut(-1), DAMAGED),
+    "cut a lot": (cut(-200), DAMAGED),
+    "longer": (lambda p: p.write_bytes(p.read_bytes() + b"x"), DAMAGED),
+    "the last bit": (flipped(-1), DAMAGED),
+    "a bit in the middle": (flipped(-1000), DAMAGED),
+    "no checksum": (meta(checksum=None), "it has no checksum"),
     "noise": (lambda p: p.write_bytes(np.random.default_rng(0).bytes(500)), NOT_ONE),
     "text": (lambda p: p.write_text("round,objective\n0,1\n"), NOT_ONE),
     "tensors": (lambda p: p.write_bytes(safetensors.numpy.save(ONES)), NOT_ONE),
     "a model": (lambda p: p.write_bytes(safetensors.numpy.save(ONES, {"format": "pt"})), NOT_ONE),
+    "older": (meta(version=str(VERSION - 1)), "older pdmm .* finish that run"),
+    "older, without a checksum": (meta(version="3", checksum=None), "older pdmm"),
     "newer": (meta(version=str(VERSION + 1)), "newer pdmm .* update"),
     "much newer": (meta(version="17", run="new"), "newer pdmm .* update"),
     "strange version": (meta(version="2.0b"), "run.safetensors"),
@@ -199,8 +219,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no rows": (rows_left(lambda text: b""), SHORT),
     "a row less": (rows_left(lambda text: text[: text[:-1].rindex(b"\n") + 1]), SHORT),
     "a byte less": (rows_left(lambda text: text[:-1]), SHORT),
-    "other rows": (rows_left(lambda text: b"x" * len(text)), "history"),
-    "a broken row": (rows_left(lambda text: text[:-9] + b"oops here"), "history"),
+    "other rows": (rows_left(lambda text: b"x" * len(text)), "history .* is damaged"),
+    "a broken row": (rows_left(lambda text: text[:-9] + b"oops here"), "history .* is damaged"),
+    "another digit": (rows_left(lambda text: text.replace(b"1", b"2", 1)), "history .* is damaged"),
 }
 
 

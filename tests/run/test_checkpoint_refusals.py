@@ -48,7 +48,7 @@ def test_another_problem_is_refused(place: Path) -> None:
     same = [lambda x: 0.5 * float(x @ x)] * 6
     other = pdmm.Functions(same, [lambda x: x] * 6, dimension=4)
     refused(place, other, "its kind is Functions, and it was LeastSquares")
-    refused(place, squares(seed=1), "problem is not the one of the checkpoint: its objective")
+    refused(place, squares(seed=1), "problem is not the one of the checkpoint: .*client 0")
     refused(place, "LeastSquares", "problem must be a pdmm problem")
     refused(place, None, "problem must be a pdmm problem")
 

@@ -95,7 +95,7 @@ from pathlib import Path
 
 import pdmm
 import safetensors.numpy
-import pdmm.common.whole_files, pdmm.run.saver
+import pdmm.common.whole_files, pdmm.run.history_file
 
 path, jobs = Path(sys.argv[1]), json.loads(sys.argv[2])
 problem = pdmm.LeastSquares.random(clients=6, samples=12, features=4, seed=0)
@@ -151,9 +151,9 @@ def child(where, count):
                     self.file.flush()
                     die()
                 return self.file.write(contents)
-        checkpoint, whole_files = pdmm.run.saver, pdmm.common.whole_files
-        checkpoint.open = lambda *a: Half(plain_open(*a)) if "a" in a[1] else plain_open(*a)
-        whole_files.open = lambda *a: Half(plain_open(*a))
+        half = lambda *a, **k: Half(plain_open(*a, **k))
+        pdmm.run.history_file.open = lambda *a, **k: (half if "+" in a[1] else plain_open)(*a, **k)
+        pdmm.common.whole_files.open = half
     if path.exists():
         pdmm.resume(path, problem, callback=callback, threads=1)
     else:

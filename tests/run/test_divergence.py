@@ -106,9 +106,10 @@ def test_a_run_that_grows_without_blowing_up_says_so() -> None:
     problem = scaled(np.float64, 1.0)
     safe = 1 / float(problem.smoothness().clients.max())
     result = pdmm.solve(problem, pdmm.FedAvg(4 * safe, 1), rounds=20)
-    assert not result.diverged
+    assert result.diverged
+    assert result.rounds == 20
     assert result.history["objective"][-1] > 10 * result.history["objective"][0]
-    assert "the objective grew" in result.reason
+    assert "the objective ended far above its start" in result.reason
     assert f"at most 1/L = {safe:.3g} is safe" in result.reason
 
 
@@ -118,3 +119,55 @@ def test_an_exact_step_that_misses_its_tolerance_warns() -> None:
     with pytest.warns(RuntimeWarning, match="an exact step of PDMM stopped at a relative residual"):
         result = pdmm.solve(problem, pdmm.PDMM(1.0), rounds=3)
     assert result.history["exact_error"].max() > 1e-10
+
+
+# --- runs that neither blow up nor arrive ------------------------------------------------------
+
+
+def unscaled(l2: float = 0.0) -> pdmm.SoftmaxRegression:
+    """Columns as they come in a file: their sizes are 1e4 apart."""
+    rng = np.random.default_rng(0)
+    y = [rng.integers(0, 2, 60) for _ in range(3)]
+    sizes = np.array([0.1, 1.0, 30.0, 1000.0])
+    X = [sizes * (rng.standard_normal((60, 4)) + 0.5 * labels[:, None]) for labels in y]
+    return pdmm.SoftmaxRegression(X, y, 2, l2=l2)
+
+
+@pytest.mark.parametrize("make", DIVERGING[:5])
+def test_an_objective_that_ends_far_above_its_start_is_a_divergence(
+    make: Callable[[float], pdmm.Method],
+) -> None:
+    result = pdmm.solve(unscaled(), make(0.2), rounds=100)
+    objective = result.history["objective"]
+    assert objective[-1] > 100 * objective[0]
+    assert result.diverged
+    assert result.rounds == 100
+    assert f"it went from {objective[0]:.6g} to {objective[-1]:.6g}" in result.reason
+    assert "step_size=0.2 is too large: at most 1/L" in result.reason
+
+
+def test_a_run_that_stands_still_because_of_its_steps_names_them() -> None:
+    rng = np.random.default_rng(39)
+    X = [
+        rng.standard_normal((30, 5)) * rng.uniform(0.5, 5) + 3 * rng.standard_normal(5)
+        for _ in range(4)
+    ]
+    y = [rng.integers(0, 3, 30) for _ in range(4)]
+    problem = pdmm.SoftmaxRegression(X, y, 3, l2=1e-3)
+    safe = 1 / float(problem.smoothness().clients.max())
+    lowest = pdmm.solve(problem).history["objective"][-1]
+    long = pdmm.solve(problem, pdmm.AGPDMM(4 * safe, 5), rounds=300)
+    start, end = long.history["objective"][[0, -1]]
+    assert end - lowest > 0.01 * (start - lowest)
+    assert "but the run stands still: ‖grad F(x)‖ is still" in long.reason
+    assert f"at most 1/L = {safe:.3g} is safe" in long.reason
+    for method in (pdmm.AGPDMM(safe, 5), pdmm.FedAvg(safe, 5), pdmm.PDMM("auto")):
+        assert "but" not in pdmm.solve(problem, method, rounds=300).reason
+
+
+def test_long_steps_that_arrive_are_nobodys_business() -> None:
+    problem = scaled(np.float64, 1.0)
+    safe = 1 / float(problem.smoothness().clients.max())
+    result = pdmm.solve(problem, pdmm.GradientDescent(1.5 * safe), rounds=400)
+    assert result.history["gap"][-1] < 1e-20
+    assert result.reason == "all 400 rounds done"

@@ -7,6 +7,7 @@ import pytest
 
 import pdmm
 from pdmm.run import reasons
+from pdmm.run.reasons import Ended
 
 
 class Known:
@@ -31,23 +32,47 @@ def known(*arguments: Any, **more: Any) -> Any:
 
 def certificate(gap: float | None, stationarity: float = 1e-5, rounding: float = 0.0) -> Any:
     return pdmm.solve(pdmm.Quadratic(1.0, np.ones((2, 2))), rounds=3).certificate.__class__(
-        gap, None, stationarity, None, None, 1.0, "exact", 7, 16, rounding
+        gap, 0.25, stationarity, None, None, 1.0, "exact", 7, 16, rounding
     )
 
 
 @pytest.mark.parametrize(
-    ("objective", "grows"),
+    ("objective", "where"),
     [
-        ([1.0, 2.0, 11.0], True),
-        ([-1.0, 2.0, 11.0], True),  # far above where it began, whatever the sign
-        ([1.0, 2.0, 9.0], False),
-        ([1.0, 20.0, 11.0], False),  # it was higher, and comes down
-        ([1.0, 11.0], False),  # of two rows nobody knows
-        ([1.0, 0.5, 0.1], False),
+        ([1.0, 2.0, 11.0], Ended.FAR_ABOVE),
+        ([-1.0, 2.0, 11.0], Ended.FAR_ABOVE),  # whatever the sign
+        ([1.0, 20.0, 11.0], Ended.FAR_ABOVE),  # it was higher still, but that is no comfort
+        ([1.0, 11.0], Ended.FAR_ABOVE),
+        ([1.0, 2.0, 9.0], Ended.ABOVE),
+        ([0.0, -5.0, 1.0], Ended.ABOVE),  # it had come down by more than it rose
+        ([1.0, 1.0, 1.0 + 1e-12], Ended.BELOW),  # rounding
+        ([1.0, 0.0, 1.0001], Ended.BELOW),
+        ([1.0, 0.5, 0.1], Ended.BELOW),
     ],
 )
-def test_an_objective_that_grows(objective: list[float], grows: bool) -> None:
-    assert reasons.grows(np.array(objective)) is grows
+def test_where_an_objective_ended(objective: list[float], where: Ended) -> None:
+    assert reasons.ended(np.array(objective)) is where
+
+
+def test_a_run_stands_still_where_one_safe_step_would_do_more_than_its_last_third() -> None:
+    falling = 0.8 ** np.arange(12)
+    stuck = np.r_[falling[:6], np.full(6, falling[5])]
+    swinging = np.r_[falling[:6], falling[5] + np.array([0.1, 0.0] * 3)]
+    for objective, still in ((falling, False), (stuck, True), (swinging, True)):
+        assert reasons.stands_still(objective, slope=0.5, L=4.0) is still, objective
+    assert not reasons.stands_still(stuck, slope=1e-9, L=4.0)  # it has arrived
+    assert not reasons.stands_still(stuck[-5:], slope=0.5, L=4.0)  # of five rows nobody knows
+
+
+@pytest.mark.parametrize(("step", "long"), [(0.2, False), (0.25, False), (0.3, True)])
+def test_steps_are_too_long_above_1_over_L(step: float, long: bool) -> None:
+    assert reasons.steps_too_long(pdmm.FedAvg(step, 2), known([1.0, 4.0])) is long
+
+
+def test_nobody_knows_whether_steps_are_too_long_without_L() -> None:
+    assert not reasons.steps_too_long(pdmm.FedAvg(9.0, 2), known(kind="nothing"))
+    assert not reasons.steps_too_long(pdmm.FedAvg(9.0, 2), known(0.0))
+    assert not reasons.steps_too_long(pdmm.PDMM(1.0), known())
 
 
 def test_why_a_run_diverged() -> None:
@@ -97,14 +122,15 @@ def test_advice_about_functions_that_are_constant() -> None:
 
 def test_what_a_certificate_says() -> None:
     bound, none = certificate(1.5e-7), certificate(None)
-    assert reasons.what_is_known(bound) == "F(x) - F* is proven to be at most 1.5e-07"
+    known_of_both = "F(x) - F* is proven to be at most 1.5e-07, and ‖x - x*‖ at most 0.25"
+    assert reasons.what_is_known(bound) == known_of_both
     assert reasons.what_is_known(none) == "‖grad F(x)‖ is 1e-05"
     said = reasons.certified(bound, 7, 1e-6)
     assert said.startswith("certified after round 7: F(x) - F* is proven to be at most 1.5e-07")
-    assert said.endswith("below tolerance=1e-06 times its first value")
+    assert said.endswith("the gap below tolerance=1e-06 times its first value")
     assert reasons.certified(none, 7, 1e-6).startswith("certified stationary after round 7: ‖grad")
     rounded = certificate(1e-20, rounding=1e-19)
-    assert reasons.certified(rounded, 7, 1e-6).endswith("at most 1e-20, which is rounding")
+    assert reasons.certified(rounded, 7, 1e-6).endswith("at most 0.25, which is rounding")
 
 
 def test_an_exact_step_that_was_none_is_all_that_is_warned_of() -> None:

@@ -9,6 +9,7 @@ import pdmm
 from builders import cases
 from builders.checkpoints import header, squares
 from builders.ranks import on_ranks
+from pdmm.common.lock import Lock
 from pdmm.common.team import Team
 from pdmm.engines.in_process import InProcess
 from pdmm.run.saved import read
@@ -49,7 +50,7 @@ def test_only_parts_that_no_checkpoint_names_are_removed(
         place.with_name(f"{place.name}.{name}").write_text("")
     other = place.with_name("other.safetensors.3-0")
     other.write_text("")
-    saver = Saver(place, 1, member(rank, size))
+    saver = Saver(1, member(rank, size), Lock(place))
     saver.serial = 4
     saver._sweep()
     left = {name.removeprefix(".") for name in names(place)} - {other.name}
@@ -62,7 +63,7 @@ def test_a_name_with_signs_of_a_pattern_is_taken_as_it_is(tmp_path: Path) -> Non
     stranger = tmp_path / "run1x.3-0"
     stranger.write_text("")
     place.with_name("run[1]*.3-0").write_text("")
-    Saver(place, 1, member(0, 1))._sweep()
+    Saver(1, member(0, 1), Lock(place))._sweep()
     assert names(tmp_path / "x") == ["run1x.3-0"]
 
 
@@ -72,7 +73,7 @@ def test_ranks_leave_one_part_each_of_one_checkpoint(place: Path) -> None:
     assert serial == 4  # at the start, and after rounds 2, 4 and 6
     assert names(place) == ["", ".4-0", ".4-1", ".4-2", ".history"]
     files = header(place)["files"]
-    assert [entry[1:] for entry in files] == [[0, 4], [4, 8], [8, 12]]
+    assert [entry[1:3] for entry in files] == [[0, 4], [4, 8], [8, 12]]
 
 
 def test_fewer_ranks_sweep_the_parts_of_more(place: Path) -> None:
@@ -100,7 +101,9 @@ def test_what_is_read_is_what_was_written(place: Path) -> None:
     assert (saved.settings.method, saved.settings.loss, saved.settings.seed) == (method, 0.2, 4)
     np.testing.assert_array_equal(saved.state["x"], result.x)
     point = np.random.default_rng(0).standard_normal(4)
-    assert saved.probe == pytest.approx(squares().objective(point), rel=1e-12)
+    found = saved.tables["fingerprint"]
+    np.testing.assert_array_equal(found.clients, np.arange(6))
+    assert found.columns[0].sum() == pytest.approx(squares().objective(point), rel=1e-12)
 
 
 def test_each_rank_reads_its_own_clients(place: Path) -> None:

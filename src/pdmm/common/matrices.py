@@ -17,9 +17,12 @@ def sparse_rows(name: str, value: Any) -> Any:
     if value.ndim != 2:
         raise ValueError(f"{name} must have 2 dimensions, got shape {value.shape}")
     rows = sparse.csr_array(value)
-    entries = float_entries(name, rows.data, np.float64)
-    if entries is not rows.data:
-        rows = sparse.csr_array((entries, rows.indices, rows.indptr), shape=rows.shape)
+    if not rows.has_canonical_format:  # entries of one place are added, in a copy
+        rows = rows.copy()
+        rows.sum_duplicates()
+    values = float_entries(name, rows.data, np.float64)
+    if values is not rows.data:
+        rows = sparse.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
     bad = not_finite(rows.data)
     if bad is not None:
         (k,) = bad
@@ -52,6 +55,19 @@ def stored(matrix: Matrix) -> int:
     return int(matrix.nnz if is_sparse(matrix) else matrix.size)
 
 
+def entries(matrix: Matrix) -> npt.NDArray[Any]:
+    """The entries that are stored, as one vector; all others are 0."""
+    return np.asarray(matrix.data if is_sparse(matrix) else matrix.ravel())
+
+
+def row_squares(matrix: Matrix) -> npt.NDArray[np.float64]:
+    """The sum of the squares of each row, in float64."""
+    if is_sparse(matrix):
+        wide = matrix.astype(np.float64, copy=False)
+        return np.asarray(wide.multiply(wide).sum(axis=1))
+    return np.asarray(np.einsum("np,np->n", matrix, matrix, dtype=np.float64))
+
+
 def nbytes(matrix: Matrix) -> int:
     """The memory that it takes."""
     return sum(part.nbytes for part in parts(matrix))
@@ -64,5 +80,5 @@ def parts(matrix: Matrix) -> list[npt.NDArray[Any]]:
 
 def largest_entry(array: Matrix) -> float:
     """The largest absolute value."""
-    entries = array.data if is_sparse(array) else array
-    return max(float(entries.max()), -float(entries.min())) if entries.size else 0.0
+    values = array.data if is_sparse(array) else array
+    return max(float(values.max()), -float(values.min())) if values.size else 0.0

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.team import ALONE, Team
-from pdmm.engines.client_tables import Tables
+from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
-from pdmm.problems.sums import Total
+from pdmm.problems.sums import CertainGradient, Total
 
 Vector = npt.NDArray[np.float64]
 
@@ -96,12 +96,22 @@ class Clients(ABC):
         """A client that the last run showed not to be convex, and how far it bends down."""
 
     @abstractmethod
+    def least_curvature(self) -> Vector | None:
+        """The least curvature that the last run has shown of each client, beyond doubt."""
+
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What they must have in common with those that a run began with."""
 
     @abstractmethod
-    def probe(self, point: Floats) -> float:
-        """F at a point, or what stands for it: by this, other functions are recognised."""
+    def recognise(self, x0: Vector, then: Table | None) -> None:
+        """Refuse functions that are not those of a checkpoint, or not in their order.
+
+        Args:
+            x0: the start.
+            then: the checkpoint's table "fingerprint"; None for a run that begins. What the
+                clients are now will be in :meth:`tables` under that name.
+        """
 
     # --- a run ------------------------------------------------------------------------------
 
@@ -139,8 +149,8 @@ class Clients(ABC):
         """The gradient of F at x."""
 
     @abstractmethod
-    def gradient_and_size(self, x: Floats) -> tuple[Vector, float]:
-        """The gradient of F for a certificate, and the sum of the norms of its terms."""
+    def certain_gradient(self, x: Floats) -> CertainGradient:
+        """The gradient of F for a certificate, with what rounding may have made of it."""
 
     def divergence(self, x: Floats, y: Floats) -> float:
         """F(x) - F(y) - grad F(y)·(x - y), without cancellation, where it is ``accurate``."""

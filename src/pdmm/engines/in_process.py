@@ -18,8 +18,9 @@ from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
+from pdmm.problems.fingerprints import check_same, fingerprints, points_to_try
 from pdmm.problems.lazy import Lazy
-from pdmm.problems.sums import SumOfBlocks, Total
+from pdmm.problems.sums import CertainGradient, SumOfBlocks, Total
 
 
 class InProcess(Clients):
@@ -49,6 +50,7 @@ class InProcess(Clients):
         self.at_hand = team.size == 1
         self.reaches_all = not isinstance(problem, Lazy)
         self.links = Links(problem.clients)
+        self.fingerprint: Vector = np.empty(0)
 
     def behind(self, links: Links) -> None:
         """Put links between the server and the clients."""
@@ -82,6 +84,9 @@ class InProcess(Clients):
     def negative_curvature(self) -> tuple[int, float] | None:
         return self.problem.negative_curvature()
 
+    def least_curvature(self) -> Vector | None:
+        return self.problem.least_curvature()
+
     def describe(self) -> dict[str, Any]:
         speaks = type(self.problem).__repr__ is not object.__repr__  # else it has an address in it
         return {
@@ -92,11 +97,21 @@ class InProcess(Clients):
             "description": repr(self.problem) if speaks and self.team.size == 1 else "",
         }
 
-    def probe(self, point: Floats) -> float:
-        if not self.reaches_all:  # the first client's value stands for all
-            first = np.array([0])
-            return self.team.first(lambda: float(self.problem.at(first).value(point)[0]))
-        return self.value(point)
+    def recognise(self, x0: Vector, then: Table | None) -> None:
+        self.team.agree(lambda: self._recognise(points_to_try(x0, self.dtype), then))
+
+    def _recognise(self, points: list[Floats], then: Table | None) -> None:
+        """The same, of the clients that are here; they count from 0."""
+        table = then or Table(np.arange(0), [np.empty(0)])
+        numbers = table.clients - self.first
+        values = table.columns[0]
+        if isinstance(self.problem, Lazy):
+            known = dict(zip(numbers.tolist(), values.tolist(), strict=True))
+            self.problem.recognise(points, known)
+            return
+        now = fingerprints(self.problem, points, self.threads)
+        check_same(now[numbers], values, self.dtype, lambda k: f"client {numbers[k]}")
+        self.fingerprint = now
 
     # --- a run ------------------------------------------------------------------------------
 
@@ -113,6 +128,13 @@ class InProcess(Clients):
             problem, source, self.weights, self.threads, self.links, self.broadcasts, self.own
         )
         self.here.begin(method, x0.astype(self.dtype))
+
+    def weigh(self, weights: Vector) -> None:
+        """Get ready to be asked for F, without a run."""
+        self.weights = weights
+        self.weight = float(weights.sum())
+        source = self.problem._source_of_values(self.threads)
+        self.sum = SumOfBlocks(self.problem, source, weights, self.threads)
 
     def total(self, minimum: bool) -> Total | None:
         if not minimum and self.reaches_all:
@@ -174,9 +196,9 @@ class InProcess(Clients):
     def gradient(self, x: Floats) -> Vector:
         return np.asarray(self.team.total(lambda: self.sum.gradient(x)))
 
-    def gradient_and_size(self, x: Floats) -> tuple[Vector, float]:
-        both = np.asarray(self.team.total(lambda: self.sum.gradient_and_size(x)))
-        return both[:-1], float(both[-1])
+    def certain_gradient(self, x: Floats) -> CertainGradient:
+        added = self.team.total(lambda: self.sum.certain_gradient(x).packed())
+        return CertainGradient.sum([CertainGradient.unpacked(added)], self.team.size)
 
     # --- checkpoints ------------------------------------------------------------------------
 
@@ -194,7 +216,14 @@ class InProcess(Clients):
             **self.here.tables(),
             "heard": self.broadcasts.table(self.first),
             "learnt": Table(numbers, learnt),
+            "fingerprint": self._fingerprint_table(),
         }
+
+    def _fingerprint_table(self) -> Table:
+        if isinstance(self.problem, Lazy):
+            numbers, values = self.problem.recognised
+            return Table(self.first + numbers, [values])
+        return Table(self.first + np.arange(len(self.fingerprint)), [self.fingerprint])
 
     def load_tables(self, tables: Tables) -> None:
         learnt = tables["learnt"].columns

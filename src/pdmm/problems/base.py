@@ -89,6 +89,13 @@ class Problem(WithConstants, ABC):
         """What values are taken from; better than what a run works on, where there is better."""
         return source
 
+    def as_given(self) -> Source:
+        """The functions in the form that they were given in, by which they are recognised.
+
+        A longer run may work on another form, whose values differ by more than a few last bits.
+        """
+        return self
+
     def quadratics(self, threads: Threads) -> Any:
         """The f_i as ``quadratic.Quadratics``, whose exact steps are factorised; None if not."""
         return None

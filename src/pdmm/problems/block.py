@@ -8,9 +8,11 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.problems.doubt import measured_doubt
 from pdmm.problems.minimise import minimise
 
 Floats: TypeAlias = npt.NDArray[np.floating]
+Vector: TypeAlias = npt.NDArray[np.float64]
 ClientRows: TypeAlias = slice | npt.NDArray[np.integer]
 
 
@@ -48,6 +50,13 @@ class Block(ABC):
     def value(self, x: Floats) -> Floats:
         """Values (b,), in float64."""
 
+    def fingerprint(self, x: Floats) -> Floats:
+        """A number for each client (b,), by which another function would be recognised.
+
+        Where mini-batches make the order of a client's rows matter, it depends on that too.
+        """
+        return self.value(x)
+
     def divergence(self, x: Floats, y: Floats) -> Floats:
         """f_i(x) - f_i(y) - grad f_i(y)·(x - y), (b,), without cancellation."""
         raise NotImplementedError
@@ -60,6 +69,15 @@ class Block(ABC):
     def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         """Gradients (b, d) at x for certificates: in float64 where the data allow it."""
         return self.gradient(x).astype(np.float64, copy=False)
+
+    def certain_gradient(self, x: Floats) -> tuple[npt.NDArray[np.float64], Vector]:
+        """Gradients (b, d) for certificates, and how far rounding may have moved each, (b,).
+
+        Nothing is known here of how a gradient is computed. So the doubt is measured: by what
+        changes with the last digits of x.
+        """
+        g = self.accurate_gradient(x)
+        return g, measured_doubt(self.accurate_gradient, x, g)
 
     def steps(
         self,

@@ -125,6 +125,14 @@ class WithConstants:
         shown = self.shown
         return None if shown is None else shown.not_convex()
 
+    def least_curvature(self) -> Vector | None:
+        """The least dg·dx/‖dx‖² between gradients of each client in the last run, beyond doubt.
+
+        NaN for a client of which nothing has been shown; None if no run has watched.
+        """
+        shown = self.shown
+        return None if shown is None else shown.bent
+
     def _constants(self, which: Which, weights: Any) -> Constants:
         w = client_weights(weights, self.clients)
         last, known = self._known.get(f"{which} of F", (None, None))

@@ -1,6 +1,7 @@
 """The ends of the spectrum of symmetric matrices that have no negative eigenvalue."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +9,7 @@ from scipy import linalg, sparse
 
 from pdmm.common.checks import PerClient
 from pdmm.common.matrices import Matrix, dense, is_sparse
+from pdmm.common.rounding import gamma
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 
@@ -211,29 +213,63 @@ def _raised(value: float) -> float:
     return 1.001 * value
 
 
-def proven_ends(H: npt.NDArray[np.float64], dense: int = 1500) -> tuple[float, float]:
-    """A lower and an upper bound of the eigenvalues, as close as rounding allows."""
+def proven_ends(
+    H: npt.NDArray[np.float64], wrong: float = 0.0, dense: int = 1500
+) -> tuple[float, float]:
+    """A lower and an upper bound of the eigenvalues, as close as rounding allows.
+
+    Args:
+        H: what rounding has made of a matrix M without negative eigenvalues, whose bounds are
+            wanted.
+        wrong: how far H may be from M: |H - M|_jk <= wrong sqrt(H_jj H_kk).
+        dense: up to this size all eigenvalues are computed.
+    """
     d = len(H)
     low, high = (float(end[0]) for end in ends(H[None], dense))
-    slack = 4 * d * EPS * high
-    low = max(0.0, low - slack)
-    high = high + slack
+    room = 4 * d * EPS * high
+    least = _proven_least(H, low, room, wrong)
     # Lanczos finds the ends from inside, almost surely; Cholesky proves that they are the ends.
-    if d <= dense or _within(H, low, high):
-        return low, high
-    values = np.linalg.eigvalsh(H)
-    return max(0.0, float(values[0]) - slack), float(values[-1]) + slack
+    if d > dense and not (_definite(-H, high + room) and least > 0.99 * low):
+        values = np.linalg.eigvalsh(H)
+        high = float(values[-1])
+        least = _proven_least(H, float(values[0]), room, wrong)
+    return least, (high + room) * (1 + d * wrong)
 
 
-def _within(H: npt.NDArray[np.float64], low: float, high: float) -> bool:
-    """Whether all eigenvalues of H, which are not negative, are between these two."""
-    if low > 0 and not _definite(H, -low):
-        return False
-    return _definite(-H, high)
+def _proven_least(H: npt.NDArray[np.float64], low: float, room: float, wrong: float) -> float:
+    """A lower bound of the eigenvalues of M, where H has about ``low``; 0 if none can be proven.
+
+    |H - M|_jk <= wrong s_j s_k, with s_j² = H_jj, so that M >= H - d wrong diag(s²). If Cholesky's
+    method in floating point gets through a matrix B, then B + E >= 0 with an E that is as small:
+    |E_jk| <= gamma(d + 1) s_j s_k. Both bounds suit columns of very different size.
+
+    References:
+        Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, Theorem 10.3.
+    """
+    d = len(H)
+    shift = 1.01 * d * (wrong + gamma(d + 4)) * np.diagonal(H)
+    if low <= 100 * room and d <= DENSE:
+        low = _least_by_inverse(H - np.diag(shift))
+    steps = [low - room, low - 8 * room, low - 64 * room]
+    steps += [part * low for part in (1 - 1e-9, 0.999, 0.9, 0.5, 0.1, 0.01)]
+    for candidate in sorted(steps, reverse=True):
+        if candidate > 0 and _definite(H, -shift - candidate):
+            return candidate
+    return 0.0
 
 
-def _definite(H: npt.NDArray[np.float64], shift: float) -> bool:
-    """Whether H + shift I is positive definite."""
+def _least_by_inverse(H: npt.NDArray[np.float64]) -> float:
+    """The smallest eigenvalue as that of the inverse, which a bad scaling does not blur; or 0."""
+    factor, failed = linalg.lapack.dpotrf(H)
+    if failed:
+        return 0.0
+    half = linalg.solve_triangular(factor, np.eye(len(H)), trans="T", check_finite=False)
+    largest_of_inverse = float(np.linalg.norm(half, 2)) ** 2
+    return 1 / largest_of_inverse if np.isfinite(largest_of_inverse) else 0.0
+
+
+def _definite(H: npt.NDArray[np.float64], shift: Any) -> bool:
+    """Whether H + shift, a number or a vector on the diagonal, is positive definite."""
     shifted = H.copy()
     shifted[np.diag_indices_from(shifted)] += shift
     return not linalg.lapack.dpotrf(shifted, overwrite_a=True)[1]

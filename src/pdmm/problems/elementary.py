@@ -11,6 +11,7 @@ from pdmm.common.changes import Watched
 from pdmm.common.checks import ClientError, floats, whole
 from pdmm.common.matrices import largest_entry
 from pdmm.common.per_client import RowLabel, sizes
+from pdmm.common.rounding import length
 from pdmm.common.sizes import check_sizes, check_solution, check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
@@ -136,9 +137,20 @@ class Quadratic(_Stacked):
             H = np.tensordot(weights, form.H.astype(np.float64, copy=False), 1)
         H = team.sum(H)
         g = team.sum(g)
-        total = DenseTotal(H, g, 0.0, None, weights, least=-np.inf)
-        left = np.linalg.norm(H @ total.x_min - g)
-        if not left <= 1e-8 * np.linalg.norm(g):
+        sizes = team.sum(weights @ np.abs(form.g, dtype=np.float64))
+        total = DenseTotal(
+            H,
+            g,
+            0.0,
+            operations=self.clients + 2,
+            linear=length(sizes),
+            data=None,
+            weights=weights,
+            least=-np.inf,
+            team=team,
+        )
+        left = length(H @ total.x_min - g)
+        if not left <= 1e-8 * length(g):
             return None  # it has no minimum
         return total
 
@@ -201,6 +213,9 @@ class AbsoluteBlock(Block):
 
     def _gradient(self, x: Floats) -> Floats:
         return np.sign(x - self.a)
+
+    def certain_gradient(self, x: Floats) -> tuple[Vector, Vector]:
+        return self.accurate_gradient(x), np.zeros(self.size)  # signs are exact
 
     def value(self, x: Floats) -> Floats:
         return np.asarray(np.abs(x - self.a).sum(1, dtype=np.float64))

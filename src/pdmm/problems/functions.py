@@ -14,6 +14,7 @@ from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Block, ClientRows, Floats, Source
 from pdmm.problems.constants import Kind, Which
+from pdmm.problems.doubt import measured_doubt
 from pdmm.problems.secants import Secants, Shown
 
 Vector = npt.NDArray[np.float64]
@@ -76,6 +77,7 @@ class Functions(Problem):
         self._given = self._given_constants(smoothness, strong_convexity)
         self.proven = "mu" in self._given  # by the user
         self._secants = Secants(self.clients)
+        self._probed = Secants(self.clients)  # by gradients before a run: at x0, and for estimates
 
     def _given_constants(self, smoothness: Any, strong_convexity: Any) -> dict[Which, Vector]:
         """What the user knows of L and mu."""
@@ -139,12 +141,23 @@ class Functions(Problem):
         value = self.value(i, x0)
         if not np.isfinite(value):
             raise ClientError(f"value[{i}] (client {i}) is {value} at the start x0")
-        if not np.isfinite(self.gradient(i, x0)).all():
+        if not np.isfinite(self._gradient_of(i)(x0)).all():
             raise ClientError(f"gradient[{i}] (client {i}) is not finite at the start x0")
 
     @property
     def shown(self) -> Shown:
         return self._secants
+
+    def least_curvature(self) -> Vector:
+        return np.fmin(self._secants.bent, self._probed.bent)
+
+    def _gradient_of(self, i: int) -> Callable[[Floats], Vector]:
+        def gradient(x: Floats) -> Vector:
+            g = self.gradient(i, x)
+            self._probed.add(i, x, g)
+            return g
+
+        return gradient
 
     def run_state(self) -> list[npt.NDArray[Any]]:
         return self._secants.state(self.dimension)
@@ -280,6 +293,14 @@ class FunctionBlock(Block):
     def _gradient(self, x: Floats) -> Floats:
         rows = zip(self.clients, self._rows(x), strict=True)
         return np.stack([self._gradient_at(i, row) for i, row in rows])
+
+    def certain_gradient(self, x: Floats) -> tuple[Vector, Vector]:
+        g = self.accurate_gradient(x)
+        # The points beside x are no part of the run: their secants would tell nothing.
+        unwatched = FunctionBlock(self.problem, self.clients)
+        doubt = measured_doubt(unwatched.accurate_gradient, x, g)
+        self.tally.add(unwatched.tally)
+        return g, doubt
 
     def value(self, x: Floats) -> Floats:
         rows = zip(self.clients, self._rows(x), strict=True)

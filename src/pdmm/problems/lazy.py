@@ -15,6 +15,7 @@ from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Block, ClientRows, Floats
 from pdmm.problems.constants import Which
+from pdmm.problems.fingerprints import alike, of_block
 from pdmm.problems.sums import Total
 
 BLOCK = 64  # clients that are worked on together
@@ -67,6 +68,7 @@ class Lazy(Problem):
         self.memory_folder = None if folder is None else os.path.abspath(folder)
         self._made: OrderedDict[int, Problem] = OrderedDict()
         self._lock = Lock()
+        self._watch: Recognised | None = None
         first = self._make(0)
         self.dimension = first.dimension
         self.dtype = first.dtype
@@ -90,6 +92,12 @@ class Lazy(Problem):
 
     def function(self, i: int) -> Problem:
         """Client i's function, made if it is not kept."""
+        made = self._kept(i)
+        if self._watch is not None:
+            self._watch.look(i, made)
+        return made
+
+    def _kept(self, i: int) -> Problem:
         with self._lock:
             if i in self._made:
                 self._made.move_to_end(i)
@@ -113,6 +121,28 @@ class Lazy(Problem):
             except ValueError as error:
                 raise ValueError(f"make_client({i}): {error}") from error
 
+    def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> "Lazy":
+        self._watch = None
+        return self
+
+    def recognise(self, points: list[Floats], known: dict[int, float]) -> None:
+        """From now on, compare each client that is needed with what is known of it.
+
+        Args:
+            points: at which they are compared.
+            known: the fingerprints of clients that took part before, by their numbers.
+        """
+        self._watch = Recognised(points, self.dtype, known)
+        self.function(0)
+
+    @property
+    def recognised(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """The clients that have taken part, and their fingerprints."""
+        known = {} if self._watch is None else self._watch.known
+        numbers = sorted(known)
+        values = [known[i] for i in numbers]
+        return np.array(numbers, dtype=np.int64), np.array(values, dtype=np.float64)
+
     def blocks(self) -> list[slice]:
         starts = range(0, self.clients, BLOCK)
         return [slice(a, min(a + BLOCK, self.clients)) for a in starts]
@@ -134,6 +164,37 @@ class Lazy(Problem):
             f"the {what} of a Lazy problem is not known: give the method its numbers, e.g. "
             "pdmm.AGPDMM(step_size=0.01, local_steps=10, rho=1.0)"
         )
+
+
+class Recognised:
+    """What clients were when they first took part: whoever is made again must be the same.
+
+    Nobody knows all clients, and those that have never taken part may be any.
+
+    Args:
+        points: at which they are compared.
+        dtype: of the run.
+        known: the fingerprints of some clients.
+    """
+
+    def __init__(self, points: list[Floats], dtype: np.dtype[Any], known: dict[int, float]) -> None:
+        self.points = points
+        self.dtype = dtype
+        self.known = dict(known)
+        self._seen: set[int] = set()
+
+    def look(self, i: int, made: Problem) -> None:
+        """Note what client i is, or refuse it; once is enough."""
+        if i in self._seen:
+            return
+        now = float(of_block(made.as_given().at(slice(0, 1)), self.points)[0])
+        then = self.known.setdefault(i, now)
+        if not alike(now, then, self.dtype):
+            raise ClientError(
+                f"problem is not the one of the checkpoint: at a random point make_client({i}) "
+                f"gives {now:.9g}, and it gave {then:.9g}"
+            )
+        self._seen.add(i)
 
 
 class LazyTotal(Total):

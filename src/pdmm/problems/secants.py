@@ -1,16 +1,17 @@
 """What the gradients of a run show of the clients' L and mu: secants between successive ones."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import Floats
+from pdmm.common.rounding import length
 
 Vector = npt.NDArray[np.float64]
 
-NOISE = 1e-6  # of a gradient, relative: it may have been computed in float32
+NOISE = 1e-6  # of the terms of a gradient, relative: it may have been computed in float32
 
 
 class Secant(NamedTuple):
@@ -24,24 +25,31 @@ class Secant(NamedTuple):
     """How far rounding may have moved the bend."""
 
 
-def secant(x: Vector, g: Vector, y: Vector, h: Vector) -> Secant | None:
+def secant(x: Vector, g: Vector, y: Vector, h: Vector, terms: float = 0.0) -> Secant | None:
     """The secant between the points x and y, of which g and h are the gradients.
 
     None if the secant tells nothing: the points or the gradients are too close for their
     precision, or a number is not finite.
+
+    Args:
+        x: a point.
+        g: the gradient there.
+        y: another point.
+        h: the gradient there.
+        terms: the size of what cancels in a gradient, as far as it is known.
     """
     dx = x - y
     dg = g - h
-    length = float(np.sqrt(dx @ dx))
-    change = float(np.sqrt(dg @ dg))
-    noise = NOISE * float(np.sqrt(g @ g) + np.sqrt(h @ h))
-    apart = 1e-9 * (1 + float(np.sqrt(x @ x))) < length < np.inf
-    if not (apart and noise < change < np.inf):
+    apart = length(dx)
+    change = length(dg)
+    noise = NOISE * (length(g) + length(h) + terms)
+    enough = 1e-9 * length(x) < apart < np.inf
+    if not (enough and noise < change < np.inf):
         return None
     return Secant(
-        steep=change / length,
-        bend=float(dg @ dx) / length / length,
-        doubt=noise / length,
+        steep=change / apart,
+        bend=float((dg / change) @ (dx / apart)) * (change / apart),
+        doubt=noise / apart,
     )
 
 
@@ -88,25 +96,40 @@ class Shown:
         return i, float(self.bent[i])
 
 
-class Secants(Shown):
-    """What the secants between a client's successive gradients say of its L_i and mu_i.
+Point: TypeAlias = tuple[Vector, Vector]  # x and the gradient there
 
-    Different clients may be added by different threads.
+
+class Secants(Shown):
+    """What the secants between a client's gradients say of its L_i and mu_i.
+
+    Each gradient is compared with the one before, and with the first. Different clients may be
+    added by different threads.
     """
 
     def __init__(self, clients: int) -> None:
         super().__init__(*Shown.nothing(clients).arrays)
-        self._last: list[tuple[Vector, Vector] | None] = [None] * clients
+        self._first: list[Point | None] = [None] * clients
+        self._last: list[Point | None] = [None] * clients
+        self._largest = np.zeros(clients)  # the length of a gradient
 
     def add(self, i: int, x: Floats, g: Vector) -> None:
         """Take note of client i's gradient g at x; g must not be changed afterwards."""
-        last = self._last[i]
         here = x.astype(np.float64)
-        self._last[i] = (here, g)
-        if last is None:
-            return
         with np.errstate(all="ignore"):  # a diverging run is seen by its x_s
-            found = secant(here, g, *last)
+            self._largest[i] = np.fmax(self._largest[i], length(g))
+            self._compare(i, here, g, self._last[i])
+            if self._first[i] is not self._last[i]:
+                self._compare(i, here, g, self._first[i])
+        self._last[i] = (here, g)
+        if self._first[i] is None:
+            self._first[i] = self._last[i]
+
+    def _compare(self, i: int, x: Vector, g: Vector, other: Point | None) -> None:
+        if other is None:
+            return
+        # A gradient that is small by now may be what is left of terms as large as at the start.
+        terms = self._largest[i] + np.nan_to_num(self.steepest[i]) * length(x)
+        found = secant(x, g, *other, terms)
         if found is None:
             return
         self.steepest[i] = np.fmax(self.steepest[i], found.steep)
@@ -115,14 +138,18 @@ class Secants(Shown):
 
     def state(self, dimension: int) -> list[Vector]:
         """All that was learnt, as arrays with one row per client."""
-        points = np.full((2, len(self._last), dimension), np.nan)
-        for i, last in enumerate(self._last):
-            if last is not None:
-                points[:, i] = last
-        return [*self.arrays, *points]
+        points = np.full((4, len(self._last), dimension), np.nan)
+        for i, (first, last) in enumerate(zip(self._first, self._last, strict=True)):
+            if first is not None and last is not None:
+                points[:, i] = (*first, *last)
+        return [*self.arrays, self._largest, *points]
 
     def load(self, state: list[Vector]) -> None:
         """Take over a state."""
-        super().__init__(*state[:3])
-        for i, (x, g) in enumerate(zip(*state[3:], strict=True)):
-            self._last[i] = None if np.isnan(x).all() else (x, g)
+        steepest, least, bent, largest, *points = state
+        super().__init__(steepest, least, bent)
+        self._largest = largest
+        for i, (x, g, y, h) in enumerate(zip(*points, strict=True)):
+            if not np.isnan(x).all():
+                self._first[i] = (x, g)
+                self._last[i] = (y, h)

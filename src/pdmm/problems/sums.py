@@ -1,12 +1,13 @@
 """F = sum_i w_i f_i: as one function, or as a sum over the clients of a process."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.rounding import gamma, lengths
 from pdmm.common.threads import Threads
 from pdmm.problems.block import Block, Floats, Source
 
@@ -39,8 +40,12 @@ class Total(ABC):
         return None
 
     def extremes(self) -> tuple[float, float] | None:
-        """Proven mu and L of F, where they are known to rounding."""
+        """Proven mu and L of F, where they are known to rounding; then ``rounding`` is too."""
         return None
+
+    def rounding(self, x: Floats) -> float:
+        """How far rounding can have moved the gradient of F at x."""
+        raise NotImplementedError
 
 
 class SumOfBlocks:
@@ -84,14 +89,49 @@ class SumOfBlocks:
         """The gradient of F at x."""
         return np.asarray(self._sum(lambda f: f.gradient(x)), dtype=np.float64)
 
-    def gradient_and_size(self, x: Floats) -> npt.NDArray[np.float64]:
-        """The gradient of F for a certificate, and as last entry the norms of its terms, added."""
+    def certain_gradient(self, x: Floats) -> "CertainGradient":
+        """The gradient of F for a certificate, with what rounding may have made of it."""
 
-        def part(f: Block) -> Floats:
-            g = f.accurate_gradient(x)
-            terms = np.linalg.norm(g, axis=1)
+        def part(block: slice) -> CertainGradient:
+            f = self.source.at(block)
+            w = self.weights[block]
+            g, doubt = f.certain_gradient(x)
+            terms = lengths(g)
             if x.dtype == np.float32:  # what cancels within a gradient is no smaller than this
-                terms += np.linalg.norm(f.accurate_gradient(0 * x), axis=1)
-            return np.column_stack([g, terms])
+                terms += lengths(f.accurate_gradient(0 * x))
+            with np.errstate(over="ignore", invalid="ignore"):
+                return CertainGradient(w @ g, float(w @ doubt), float(w @ terms), f.tally.gradients)
 
-        return np.asarray(self._sum(part), dtype=np.float64)
+        return CertainGradient.sum(list(self.threads.map(part, self.blocks)), len(self.weights))
+
+
+class CertainGradient(NamedTuple):
+    """The gradient of a sum of functions, with what rounding may have made of it."""
+
+    gradient: npt.NDArray[np.float64]
+    doubt: float
+    """How far rounding may have moved it."""
+    terms: float
+    """The norms of what adds up to it, added up."""
+    calls: float
+    """How many gradients were computed for it, of all clients together."""
+
+    @classmethod
+    def sum(cls, parts: "Sequence[CertainGradient]", terms: int) -> "CertainGradient":
+        """The sum of some parts, which have so many terms in all."""
+        sizes = float(sum(part.terms for part in parts))
+        return cls(
+            gradient=np.asarray(sum(part.gradient for part in parts), dtype=np.float64),
+            doubt=float(sum(part.doubt for part in parts)) + gamma(terms + 4) * sizes,
+            terms=sizes,
+            calls=float(sum(part.calls for part in parts)),
+        )
+
+    def packed(self) -> npt.NDArray[np.float64]:
+        """All of it as one array."""
+        return np.append(self.gradient, [self.doubt, self.terms, self.calls])
+
+    @classmethod
+    def unpacked(cls, array: npt.NDArray[np.float64]) -> "CertainGradient":
+        """What gave this array, or the sum of such."""
+        return cls(array[:-3], *array[-3:].tolist())

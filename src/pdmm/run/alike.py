@@ -6,6 +6,7 @@ from typing import Any
 from pdmm.common.checks import whole
 from pdmm.common.packing import Arrays, pack
 from pdmm.common.team import Team
+from pdmm.run.checkpoint_file import checkpoint_path
 from pdmm.run.settings import Settings
 
 
@@ -16,6 +17,8 @@ def check_alike(
 
     def told() -> dict[str, str]:
         _check_callback(callback)
+        if path is not None:
+            checkpoint_path("checkpoint", path)
         whole("every", every, at_least=1)
         if threads is not None:
             whole("threads", threads, at_least=1)

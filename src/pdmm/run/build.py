@@ -13,7 +13,7 @@ from pdmm.problems.block import Floats
 from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate, Traffic
-from pdmm.run.certificate import Certifier, proven_convexity
+from pdmm.run.certificate import Certifier, Vector, proven_convexity
 from pdmm.run.choice import Choice, choose
 from pdmm.run.objective import Objective
 from pdmm.run.recorder import Recorder
@@ -82,7 +82,7 @@ def build(clients: Clients, settings: Settings) -> Run:
         settings=s,
         choice=choice,
         objective=objective,
-        certify=_certifier(clients, s, total, traffic),
+        certify=certifier(clients, s.weights, s.regulariser, total),
         recorder=Recorder(
             traffic, clients.count, objective=objective.known, gap=objective.f_star is not None
         ),
@@ -109,14 +109,17 @@ def _chosen(clients: Clients, s: Settings) -> Choice:
     return choice
 
 
-def _certifier(clients: Clients, s: Settings, total: Total | None, traffic: Traffic) -> Certifier:
+def certifier(
+    clients: Clients, weights: Vector, regulariser: Regulariser | None, total: Total | None
+) -> Certifier:
+    """What says of a point how far it can be from the optimum."""
     return Certifier(
         total,
         clients,
-        s.regulariser,
-        lambda: proven_convexity(clients, s.weights, total),
+        regulariser,
+        convexity=lambda: proven_convexity(clients, weights, total),
         precision=float(np.finfo(clients.dtype).eps),
-        bytes_up=clients.count * traffic.bytes_per_vector,
+        bytes_up=clients.count * clients.dimension * clients.dtype.itemsize,
     )
 
 

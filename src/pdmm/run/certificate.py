@@ -1,18 +1,50 @@
 """Certificates: how far a point can be from the optimum, proven from its gradient alone."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
+from pdmm.common.rounding import UNIT, gamma, length
 from pdmm.engines.clients import Clients
 from pdmm.problems.block import Floats
-from pdmm.problems.sums import Total
+from pdmm.problems.sums import CertainGradient, Total
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate
 
 Vector = npt.NDArray[np.float64]
+
+UPWARDS = 1 + 1e-12  # of a bound, for the few operations that it is computed by
+
+
+class Convexity(NamedTuple):
+    """The strong convexity of f = sum_i w_i f_i, as far as it is known."""
+
+    mu: float
+    """A lower bound, with a proof; 0 where there is none."""
+    kind: str
+    """Where it comes from, in words."""
+    convex: bool = True
+    """False where an f_i was seen not to be convex, or not to be as convex as was said."""
+
+
+class Slope(NamedTuple):
+    """A subgradient s = grad f(x) + v of F, and what rounding may have made of it."""
+
+    measured: float
+    """‖s‖ as it was computed; NaN where h has no subgradient."""
+    doubt: float
+    """How far rounding may have moved it."""
+    noise: float
+    """What of ‖s‖ and the doubt may be rounding, which no further round can lower."""
+    calls: float
+    """How many gradients the clients computed for it."""
+    misses: float = 0.0
+    """F(y) >= F(x) + s·(y - x) - misses, which is 0 unless x just misses a bound of a Box."""
+    beside: float = 0.0
+    """How far x is from that bound."""
 
 
 class Certifier:
@@ -22,7 +54,7 @@ class Certifier:
         total: F as one function, where there is one; its gradient has no cancellation.
         clients: who are asked for their gradients where there is none.
         regulariser: h, or None.
-        strong_convexity: gives (mu, kind) of f = sum_i w_i f_i as it is known by then.
+        convexity: gives what is known of the strong convexity of f by then.
         precision: the rounding unit of the clients' numbers.
         bytes_up: of one gradient from every client.
     """
@@ -32,14 +64,14 @@ class Certifier:
         total: Total | None,
         clients: Clients,
         regulariser: Regulariser | None,
-        strong_convexity: Callable[[], tuple[float, str]],
+        convexity: Callable[[], Convexity],
         precision: float,
         bytes_up: int,
     ) -> None:
         self.total = total
         self.clients = clients
         self.h = regulariser
-        self.ask = strong_convexity
+        self.convexity = convexity
         self.precision = precision
         self.bytes_up = bytes_up
 
@@ -51,74 +83,108 @@ class Certifier:
         dual_sum: float | None = None,
     ) -> Certificate:
         """The certificate of x after round r."""
-        mu, kind = self.ask()
-        with np.errstate(over="ignore", invalid="ignore"):
-            try:
-                size, noise = self._stationarity(x)
-            except ClientError:  # a function that has a prox need not have gradients
-                size, noise = np.nan, 0.0
-            if self.h is not None:
-                mu += self.h.strong_convexity
-            bounded = mu > 0 and np.isfinite(size)
-            return Certificate(
-                gap=size * (size / (2 * mu)) if bounded else None,
-                distance=size / mu if bounded else None,
-                stationarity=size,
-                consensus=consensus,
-                dual_sum=dual_sum,
-                strong_convexity=mu,
-                kind=kind,
-                round=r,
-                bytes_up=self.bytes_up,
-                rounding=noise * (noise / (2 * mu)) if bounded else noise,
-            )
+        known = self.convexity()
+        mu = known.mu
+        if self.h is not None:
+            mu = (mu + self.h.strong_convexity) * (1 - 2 * UNIT)
+        with np.errstate(all="ignore"):
+            slope = self._slope(x)
+            gap, distance = _bounds(slope.measured + slope.doubt, mu, slope.misses)
+            noise = _bounds(slope.noise, mu)[0]
+        bounded = known.convex and mu > 0 and bool(np.isfinite([gap, distance]).all())
+        return Certificate(
+            gap=gap if bounded else None,
+            distance=distance + slope.beside if bounded else None,
+            stationarity=slope.measured,
+            consensus=consensus,
+            dual_sum=dual_sum,
+            strong_convexity=mu,
+            kind=known.kind,
+            round=r,
+            bytes_up=self.bytes_up,
+            rounding=noise if bounded else slope.noise,
+            calls=slope.calls,
+        )
 
-    def _stationarity(self, x: Floats) -> tuple[float, float]:
-        """‖grad f(x) + v‖ and what of it may be rounding; NaN where h has no subgradient."""
+    def _slope(self, x: Floats) -> Slope:
+        """A shortest subgradient of F at x, with what rounding may have made of it."""
+        try:
+            found, noise = self._gradient(x)
+        except ClientError:  # a function that has a prox need not have gradients
+            return Slope(np.nan, 0.0, 0.0, self.clients.count)
+        g = found.gradient
+        if self.h is None:
+            return Slope(length(g), found.doubt, noise, found.calls)
+        v = self.h.subgradient(x, g)
+        if v is None:
+            return Slope(np.nan, 0.0, 0.0, found.calls)
+        own = gamma(4) * length(v)
+        slope = Slope(length(g + v), found.doubt + own, noise + 2 * own, found.calls)
+        beside = self.h.beside(x)
+        if beside is None:
+            return slope
+        return slope._replace(misses=float(np.abs(v) @ beside), beside=length(beside))
+
+    def _gradient(self, x: Floats) -> tuple[CertainGradient, float]:
+        """The gradient of f at x, and how small it can get at all."""
         if self.total is not None and not self.total.everyone:
             raise ClientError("there is no gradient of all clients")
         extremes = None if self.total is None else self.total.extremes()
         if self.total is not None and extremes is not None:
-            g = self.total.gradient(x)  # exact, but of an x that is rounded
-            added, noise = 0.0, 2 * self.precision * extremes[1] * float(np.linalg.norm(x))
-        else:
-            g, terms = self.clients.gradient_and_size(x)
-            added = 16 * self.precision * terms
-            noise = 2 * added
-        if self.h is not None:
-            v = self.h.subgradient(x, g)
-            if v is None:
-                return np.nan, 0.0
-            g = g + v
-        return float(np.linalg.norm(g)) + added, noise
+            wide = x.astype(np.float64)
+            doubt = self.total.rounding(wide)
+            held = 2 * self.precision * extremes[1] * length(wide)  # x is rounded itself
+            g = self.total.gradient(wide)
+            return CertainGradient(g, doubt, 0.0, self.clients.count), max(held, 2 * doubt)
+        found = self.clients.certain_gradient(x)
+        noise = 32 * self.precision * found.terms
+        # A doubt as large as the gradients themselves is no rounding: it may be a kink at x.
+        if 2 * found.doubt <= 1e-3 * found.terms:
+            noise = max(noise, 2 * found.doubt)
+        return found, noise
 
 
-def proven_convexity(
-    clients: Clients, weights: npt.NDArray[np.float64], total: Total | None
-) -> tuple[float, str]:
-    """The mu of sum_i w_i f_i with a proof, and where it comes from; 0 where there is none."""
+def _bounds(s: float, mu: float, misses: float = 0.0) -> tuple[float, float]:
+    """How far F(x) can be above F*, and x from x*, where F is mu-strongly convex.
+
+    F* >= F(x) + s·(x* - x) + mu/2 ‖x* - x‖² - misses, least at x* = x - s/mu; and between the
+    subgradients at x and at x*, mu ‖x - x*‖² <= ‖s‖ ‖x - x*‖ + 2 misses.
+    """
+    if not mu > 0:
+        return np.nan, np.nan
+    gap = s * (s / (2 * mu)) + misses
+    half = s / mu / 2
+    distance = half + np.hypot(half, np.sqrt(2 * misses / mu))
+    return gap * UPWARDS, float(distance) * UPWARDS
+
+
+def proven_convexity(clients: Clients, weights: Vector, total: Total | None) -> Convexity:
+    """What is proven of the strong convexity of sum_i w_i f_i, and where it comes from."""
     extremes = None if total is None else total.extremes()
     if extremes is not None:
-        return extremes[0], "of F, exact"
+        return Convexity(extremes[0], "of F, exact")
     if clients.negative_curvature() is not None:
-        return 0.0, "unknown: an f_i is not convex"
+        return Convexity(0.0, "unknown: an f_i is not convex", convex=False)
     if not clients.proven:
-        return 0.0, "unknown"
+        return Convexity(0.0, "unknown")
     refuted = refuted_client(clients)
     if refuted is not None:
-        return 0.0, f"unknown: the given strong_convexity of client {refuted} is too large"
+        kind = f"unknown: the given strong_convexity of client {refuted} is too large"
+        return Convexity(0.0, kind)
     constants = clients.strong_convexity(weights)
     if constants.overall_kind == "exact":
-        return constants.overall, "of F, exact"
-    return constants.overall, "of F, at least sum_i w_i mu_i"
+        return Convexity(constants.overall, "of F, exact")
+    # A sum of so many products, each rounded.
+    overall = constants.overall * (1 - gamma(clients.count + 4))
+    return Convexity(overall, "of F, at least sum_i w_i mu_i")
 
 
 def refuted_client(clients: Clients) -> int | None:
     """A client whose gradients have shown that the strong convexity given for it is wrong."""
-    met = clients.secants()
-    if met is None or not clients.proven:
+    least = clients.least_curvature()
+    if least is None or not clients.proven:
         return None
     given = clients.strong_convexity().clients
     with np.errstate(invalid="ignore"):
-        wrong = met[1].clients < given * (1 - 1e-6) - 1e-12
+        wrong = least < given * (1 - 1e-6)
     return int(wrong.argmax()) if wrong.any() else None

@@ -1,11 +1,23 @@
 """What comes of a run: the result, and why it stopped, in words."""
 
 import logging
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from pdmm.result import Result
 from pdmm.run.build import Run
 from pdmm.run.loop import certificate_now, complete, judge, record
-from pdmm.run.reasons import advice, grows, warn, what_is_known
+from pdmm.run.reasons import (
+    Ended,
+    advice,
+    ended,
+    stands_still,
+    steps_too_long,
+    warn,
+    what_is_known,
+)
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +39,14 @@ def result(run: Run) -> Result:
     certificate = run.certificate or certificate_now(run)
     run.certificate = certificate
     warn(run.clients, state.method.as_named, state.worst, quiet=run.clients.team.rank > 0)
-    reason = _reason(run)
+    warned = _warned(run)
+    reason = _reason(run) + warned.words
     log.info("%s after %d rounds: %s", type(state.method.as_named).__name__, state.done, reason)
     return Result(
         x=state.x,
         history=run.recorder.history(),
         reason=reason,
-        diverged=state.diverged,
+        diverged=warned.diverged,
         rounds=state.done,
         method=state.method.ended(state.server),
         traffic=run.recorder.traffic,
@@ -56,10 +69,52 @@ def _reason(run: Run) -> str:
     if _missed_its_tolerance(run) and run.certificate is not None:
         known = what_is_known(run.certificate)
         reason += f", tolerance={state.tolerance:g} not reached: {known}"
-    history = run.recorder.history()
-    if "objective" in history and not state.diverged and grows(history["objective"]):
-        reason += ", but the objective grew: " + advice(state.method.as_named, run.clients)
     return reason
+
+
+class Warned(NamedTuple):
+    """What the user should know of how a run ended."""
+
+    words: str = ""
+    diverged: bool = False
+
+
+def _warned(run: Run) -> Warned:
+    """Whether the run ended above its start, or stands still because its steps are too long."""
+    state = run.state
+    certificate = run.certificate
+    history = run.recorder.history()
+    if "objective" not in history or state.diverged or state.proven or certificate is None:
+        return Warned(diverged=state.diverged)
+    objective = history["objective"]
+    objective = objective[~np.isnan(objective)]  # where a site was away, F is not known
+    if len(objective) < 2 or certificate.size <= certificate.rounding:
+        return Warned()
+    named = state.method.as_named
+    where = ended(objective)
+    if where is not Ended.BELOW:
+        moved = f"it went from {objective[0]:.6g} to {objective[-1]:.6g}"
+        words = f", but the objective ended {where.value}: {moved}. {advice(named, run.clients)}"
+        return Warned(words, diverged=where is Ended.FAR_ABOVE)
+    if not _may_stand_still(run, objective) or not steps_too_long(named, run.clients):
+        return Warned()
+    L = run.clients.smoothness(run.settings.weights).overall
+    if not stands_still(objective, certificate.stationarity, L):
+        return Warned()
+    left = f"‖grad F(x)‖ is still {certificate.stationarity:.3g}"
+    return Warned(f", but the run stands still: {left}. {advice(named, run.clients)}")
+
+
+def _may_stand_still(run: Run, objective: npt.NDArray[Any]) -> bool:
+    """Whether it is worth finding L, which may take a while.
+
+    Where step_size > 1/L_i, the L of F is above w_i/step_size; a larger L is judged more mildly.
+    """
+    step = getattr(run.state.method.as_named, "step_size", None)
+    certificate = run.certificate
+    if step is None or certificate is None:
+        return False
+    return stands_still(objective, certificate.stationarity, run.settings.weights.min() / step)
 
 
 def _missed_its_tolerance(run: Run) -> bool:

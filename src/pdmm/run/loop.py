@@ -33,7 +33,7 @@ def begin(run: Run) -> None:
         state.tolerance = AUTO_TOLERANCE[run.clients.dtype] ** root
     if state.tolerance is not None:
         certificate = certificate or run.certify(state.x, 0)
-        state.accounts.checked(run.clients.count)
+        state.accounts.checked(certificate.calls)
         state.target = state.tolerance * certificate.size
     record(run)
     if certificate is not None and certificate.size <= certificate.rounding:
@@ -158,7 +158,7 @@ def certificate_now(run: Run) -> Certificate:
 def judge(run: Run) -> None:
     """Make the certificate of x, and count what it cost."""
     run.certificate = certificate_now(run)
-    run.state.accounts.checked(run.clients.count)
+    run.state.accounts.checked(run.certificate.calls)
 
 
 def _compare(run: Run) -> None:

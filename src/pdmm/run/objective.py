@@ -46,9 +46,7 @@ class Objective:
         if self.x_star is not None:
             self.f_star = self._value(self.x_star)
         if self.f_star is not None and not np.isfinite(self.f_star):
-            raise ValueError(
-                f"optimum has the objective {self.f_star}: it is outside the regulariser"
-            )
+            raise ValueError(f"optimum has the objective {self.f_star}: {self._why_not_finite()}")
 
     def _learn(self, optimum: float | Vector | None) -> None:
         """Find F*, or x* and the slope of f there, where the gap is measured from."""
@@ -64,6 +62,11 @@ class Objective:
             l2 = self.h.c if self.h is not None else 0.0
             self.x_star = self.total.minimiser(l2)
             self.slope = None if self.x_star is None else l2 * self.x_star
+
+    def _why_not_finite(self) -> str:
+        if self.h is None:
+            return "F overflows there, so scale the data down"
+        return "it is outside the regulariser, or F overflows there"
 
     def _value(self, x: Floats) -> float:
         return self.f.value(x) + (self.h.value(x) if self.h else 0.0)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import numpy.typing as npt
@@ -13,11 +14,56 @@ from pdmm.result import Certificate
 from pdmm.run.certificate import refuted_client
 
 
-def grows(objective: npt.NDArray[Any]) -> bool:
-    """Whether the objective ended far above where it began, and was still growing."""
-    middle = objective[len(objective) // 2]
-    last = objective[-1]
-    return bool(last > 10 * abs(objective[0]) and last > middle and len(objective) > 2)
+class Ended(Enum):
+    """Where an objective ended."""
+
+    BELOW = "at its start or below"
+    ABOVE = "above its start"
+    FAR_ABOVE = "far above its start"
+
+
+def ended(objective: npt.NDArray[Any]) -> Ended:
+    """Where the objective ended, compared with where it began and how far it had come down."""
+    first = float(objective[0])
+    rise = float(objective[-1]) - first
+    fall = first - float(objective.min())
+    if not rise > 1e-3 * fall + 1e-9 * abs(first):
+        return Ended.BELOW
+    return Ended.FAR_ABOVE if rise > 9 * max(abs(first), fall) else Ended.ABOVE
+
+
+def last_third(objective: npt.NDArray[Any]) -> float:
+    """By how much the last third of the rows is better than those before, at its best."""
+    third = max(1, len(objective) // 3)
+    return float(objective[:-third].min() - objective[-third:].min())
+
+
+def stands_still(objective: npt.NDArray[Any], slope: float, L: float) -> bool:
+    """Whether the last third of a run has lowered F by less than one safe step would.
+
+    Args:
+        objective: F along the run.
+        slope: ‖grad F‖ at its end, from where a gradient step of 1/L lowers F by ‖grad F‖²/(2 L).
+        L: of F.
+    """
+    if len(objective) < 6 or not L > 0:
+        return False
+    one_step = slope * (slope / (2 * L))
+    return last_third(objective) < one_step and one_step > 1e-9 * float(
+        objective[0] - objective.min()
+    )
+
+
+def steps_too_long(method: Method, clients: Clients) -> bool:
+    """Whether the method's step size is above what is safe, as far as L is known."""
+    step = getattr(method, "step_size", None)
+    if step is None:
+        return False
+    try:
+        L = float(clients.smoothness().clients.max())
+    except ValueError:  # a client that fails by now, or of which it is not known
+        return False
+    return L > 0 and step > method.step_limit(1 / L)[1] * (1 + 1e-9)
 
 
 def why_diverged(r: int, size: float, client: int | None, method: Method, clients: Clients) -> str:
@@ -32,7 +78,7 @@ def advice(method: Method, clients: Clients) -> str:
     """What step size would be safe, if the method has one and L is known."""
     step = getattr(method, "step_size", None)
     if step is None:
-        return "Are all f_i convex?"
+        return "Are all f_i convex? If they are, more rounds or another rho will bring it down"
     try:
         smoothness = clients.smoothness()
         one_over_l = 1 / float(smoothness.clients.max())
@@ -50,7 +96,9 @@ def advice(method: Method, clients: Clients) -> str:
 
 def certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
     """Why a run with a tolerance stopped."""
-    why = f"below tolerance={tolerance:g} times its first value"
+    why = f"the gap below tolerance={tolerance:g} times its first value"
+    if certificate.gap is None:
+        why = f"below tolerance={tolerance:g} times its first value"
     if certificate.size <= certificate.rounding:
         why = "which is rounding"
     word = "certified stationary" if certificate.gap is None else "certified"
@@ -61,7 +109,10 @@ def what_is_known(certificate: Certificate) -> str:
     """What a certificate says of x, in words."""
     if certificate.gap is None:
         return f"‖grad F(x)‖ is {certificate.size:.3g}"
-    return f"F(x) - F* is proven to be at most {certificate.size:.3g}"
+    return (
+        f"F(x) - F* is proven to be at most {certificate.gap:.3g}, and ‖x - x*‖ at most "
+        f"{certificate.distance:.3g}"
+    )
 
 
 def warn(clients: Clients, method: Method, worst: float, quiet: bool = False) -> None:

@@ -1,6 +1,5 @@
 """A checkpoint that is read: checked, and put back into a run."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -8,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pdmm.common.checks import ClientError
 from pdmm.common.packing import Arrays, unpack
 from pdmm.engines.client_tables import Tables, joined
 from pdmm.engines.clients import Clients
 from pdmm.methods.base import Method
 from pdmm.run.build import Run
 from pdmm.run.checkpoint_file import PART, history_path, read_file, unpack_tables
+from pdmm.run.history_file import read_rows
 from pdmm.run.settings import Settings
 
 
@@ -31,7 +30,6 @@ class Saved:
     rows: int
     length: int
     serial: int
-    probe: float | None
 
     @property
     def done(self) -> int:
@@ -40,7 +38,7 @@ class Saved:
 
     def restore(self, run: Run) -> None:
         """Put a run where this one was."""
-        self._check_probe(run)
+        run.clients.recognise(run.settings.x0, self.tables["fingerprint"])
         run.state = run.state.loaded(self.state)
         run.clients.load(self.engine)
         run.clients.load_tables(self.tables)
@@ -49,54 +47,20 @@ class Saved:
         if run.state.reason == "" and run.state.done < run.settings.rounds:
             run.state.finished = False  # more rounds were asked for
 
-    def _check_probe(self, run: Run) -> None:
-        """Refuse functions that are not those of the checkpoint."""
-        value, then = probe(run), self.probe
-        if value is None or then is None:
-            # One of several sites may not have answered: that says nothing of the others.
-            same = value is then or run.clients.may_be_silent
-        else:
-            same = bool(np.isclose(value, then, rtol=1e-6, atol=0.0))
-        if not same:
-            raise ValueError(
-                f"problem is not the one of the checkpoint: its objective at a random point is "
-                f"{value}, and it was {then}"
-            )
 
-
-def probe(run: Run) -> float | None:
-    """F at a point of its own, by which another problem is recognised; None if it has none."""
-    clients = run.clients
-    point = np.random.default_rng(0).standard_normal(clients.dimension).astype(clients.dtype)
-    try:
-        with np.errstate(all="ignore"):
-            value = clients.probe(point)
-    except ClientError:
-        return None
-    return value if np.isfinite(value) else None
-
-
-def read(
-    path: str | Path, clients: Clients, method: Any, participation: Any, local_steps: Any
-) -> Saved:
+def read(place: Path, clients: Clients, method: Any, participation: Any, local_steps: Any) -> Saved:
     """A checkpoint, refused with a clear message where it is not one, or not of this problem."""
-    place, team = Path(path), clients.team
+    team = clients.team
     header, arrays = team.first(lambda: read_file(place))
-    for name, value in clients.describe().items():
-        then = header["problem"][name]
-        if then != value and not (name == "description" and "" in (then, value)):
-            raise ValueError(
-                f"problem is not the one of the checkpoint: its {name} is {value}, and it was "
-                f"{header['problem'][name]}"
-            )
     try:
+        _check_described(clients.describe(), header["problem"])
         kept = unpack(header["settings"], arrays)
         state = unpack(header["state"], arrays)
         engine = unpack(header["engine"], arrays)
         finished = bool(state["finished"])
         columns = team.first(lambda: _columns(history_path(place), header))
         tables = team.agree(lambda: _tables(place, header, arrays, clients.own))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:  # of a file that pdmm has not written
         raise ValueError(f"{place} is a damaged checkpoint: it lacks {error}") from None
     for name, given in (("participation", participation), ("local_steps", local_steps)):
         kept[name] = _code(name, kept[name], given, finished)
@@ -111,8 +75,17 @@ def read(
         rows=header["rows"],
         length=header["length"],
         serial=header["serial"],
-        probe=header["probe"],
     )
+
+
+def _check_described(now: dict[str, Any], then: dict[str, Any]) -> None:
+    for name, value in now.items():
+        before = then[name]
+        if before != value and not (name == "description" and "" in (before, value)):
+            raise ValueError(
+                f"problem is not the one of the checkpoint: its {name} is {value}, and it was "
+                f"{before}"
+            )
 
 
 def _tables(path: Path, header: dict[str, Any], arrays: Arrays, own: slice) -> Tables:
@@ -120,27 +93,15 @@ def _tables(path: Path, header: dict[str, Any], arrays: Arrays, own: slice) -> T
     if header["files"] is None:
         return joined([unpack_tables(header["clients"], arrays)], own)
     parts = []
-    for name, first, end in header["files"]:
+    for name, first, end, checksum in header["files"]:
         if first < own.stop and end > own.start:
-            part, values = read_file(path.with_name(name), PART)
-            if part["serial"] != header["serial"]:
-                raise ValueError(f"{path.with_name(name)} belongs to another checkpoint")
+            part, values = read_file(path.with_name(name), PART, checksum)
             parts.append(unpack_tables(part["tables"], values))
     return joined(parts, own)
 
 
 def _columns(path: Path, header: dict[str, Any]) -> dict[str, list[Any]]:
-    try:
-        with open(path, "rb") as file:
-            text = file.read(header["length"])
-    except FileNotFoundError:
-        raise ValueError(f"the checkpoint's history {path} is missing") from None
-    try:
-        rows = [json.loads(line) for line in text.splitlines()]
-    except ValueError as error:
-        raise ValueError(f"the checkpoint's history {path} is damaged: {error}") from None
-    if len(text) != header["length"] or len(rows) != header["rows"]:
-        raise ValueError(f"the checkpoint's history {path} is shorter than it was")
+    rows = read_rows(path, header["rows"], header["length"], header["history"])
     return {name: [row[k] for row in rows] for k, name in enumerate(header["columns"])}
 
 

@@ -102,15 +102,11 @@ def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDAr
             f"to have it chosen, got {method!r}"
         )
     if regulariser is not None:
-        if not isinstance(regulariser, Regulariser):
-            raise ValueError(
-                f"regulariser must be L1, SquaredL2 or Box of pdmm, got {regulariser!r}"
-            )
+        checked_regulariser(regulariser, clients.dimension)
         if method is not None and method.no_regulariser:
             raise ValueError(
                 f"{type(method).__name__} takes no regulariser: {method.no_regulariser}"
             )
-        regulariser.check(clients.dimension)
     if x0 is None:
         return np.zeros(clients.dimension)
     start = vector("x0", x0, clients.dimension)
@@ -118,6 +114,13 @@ def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDAr
         held = start.astype(clients.dtype).astype(np.float64)
     finite(f"x0 in the run's {clients.dtype}", held)
     return held
+
+
+def checked_regulariser(regulariser: Any, dimension: int) -> None:
+    """Refuse what is no regulariser, or one for another dimension."""
+    if not isinstance(regulariser, Regulariser):
+        raise ValueError(f"regulariser must be L1, SquaredL2 or Box of pdmm, got {regulariser!r}")
+    regulariser.check(dimension)
 
 
 def known_optimum(optimum: Any, dimension: int) -> float | npt.NDArray[np.float64] | None:

@@ -34,10 +34,10 @@ class Accounts:
         if self.exact_error is not None:
             self.exact_error = max(self.exact_error, tally.error)
 
-    def checked(self, clients: int) -> None:
-        """Count a certificate."""
+    def checked(self, gradients: float) -> None:
+        """Count a certificate, for which the clients computed so many gradients."""
         self.checks += 1
-        self.tally.gradients += clients
+        self.tally.gradients += int(gradients)
 
 
 @dataclass

@@ -278,6 +278,7 @@ UNREADABLE: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "a text for a value": ("round", lambda answer: {**answer, "value": "much"}),
     "short gradient": ("gradient", lambda answer: {**answer, "gradient": answer["gradient"][:-1]}),
     "no value": ("value", lambda answer: {}),
+    "no fingerprint": ("fingerprint", lambda answer: {}),
     "constants of others": ("constants", lambda answer: {**answer, "values": np.ones(3)}),
     "a kind of its own": ("constants", lambda answer: {**answer, "kind": "lucky"}),
 }
@@ -353,20 +354,39 @@ def test_a_site_away_at_a_certificate_costs_only_that_certificate(when: str) -> 
 
 
 def test_a_silent_site_does_not_make_a_checkpoint_useless(tmp_path: Path) -> None:
-    """F at the point by which a problem is recognised was not known, then or now."""
-    values = 0
+    """What its clients are recognised by was not known, then or now; of the others it was."""
 
-    def fault(site: str, verb: str, payload: Any) -> str | None:
-        nonlocal values
-        values += site == "ben" and verb == "value"
-        return SILENT if values == 1 and verb == "value" else None
+    def silent(site: str, verb: str, payload: Any) -> str | None:
+        return SILENT if site == "ben" and verb == "fingerprint" else None
 
-    for fault_now, fault_later in ((fault, None), (None, fault)):
-        path, values = tmp_path / f"run{values}", 0
-        problem = federated(FakeSites(cases.softmax, SHARES, fault_now), absent="skip")
+    def exchanged(clients: range) -> pdmm.Problem:
+        return cases.softmax(list(clients)[::-1])
+
+    for then, now in ((silent, None), (None, silent), (silent, silent)):
+        path = tmp_path / f"run {then is silent} {now is silent}"
+        problem = federated(FakeSites(cases.softmax, SHARES, then), absent="skip")
         pdmm.solve(problem, METHOD, 9, checkpoint=path, callback=lambda r, x: r == 4)
-        problem = federated(FakeSites(cases.softmax, SHARES, fault_later), absent="skip")
+        other = federated(FakeSites(exchanged, SHARES, now), absent="skip")
+        with pytest.raises(ValueError, match=r"not the one of the checkpoint.*site ana"):
+            pdmm.resume(path, other)
+        problem = federated(FakeSites(cases.softmax, SHARES, now), absent="skip")
         assert pdmm.resume(path, problem).rounds == 9
+
+
+def test_what_was_not_known_of_a_silent_site_is_kept_once_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    sites = FakeSites(
+        cases.softmax,
+        SHARES,
+        lambda site, verb, payload: SILENT if (site, verb) == ("ana", "fingerprint") else None,
+    )
+    problem = federated(sites, absent="skip")
+    pdmm.solve(problem, METHOD, 9, checkpoint=path, every=1, callback=lambda r, x: r == 4)
+    problem = federated(FakeSites(cases.softmax, SHARES), absent="skip")
+    pdmm.resume(path, problem, callback=lambda r, x: r == 6)
+    other = FakeSites(lambda clients: cases.softmax(list(clients)[::-1]), SHARES)
+    with pytest.raises(ValueError, match=r"not the one of the checkpoint.*site ana"):
+        pdmm.resume(path, federated(other, absent="skip"))
 
 
 def test_what_gradients_have_shown_outlives_a_site(tmp_path: Path) -> None:

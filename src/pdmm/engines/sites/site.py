@@ -20,6 +20,7 @@ from pdmm.engines.sites.roster import SiteError
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Source, Tally
+from pdmm.problems.fingerprints import fingerprints
 from pdmm.problems.lazy import Lazy
 from pdmm.problems.sums import SumOfBlocks
 
@@ -92,6 +93,7 @@ class Site:
             "prepare": self._prepare,
             "round": self._round,
             "value": self._value,
+            "fingerprint": self._fingerprint,
             "gradient": self._gradient,
         }
         if verb not in verbs:
@@ -194,9 +196,12 @@ class Site:
     def _value(self, payload: Payload) -> Payload:
         return {"value": self._sum(payload["weights"]).value(payload["x"])}
 
+    def _fingerprint(self, payload: Payload) -> Payload:
+        found = fingerprints(self.problem, payload["points"], self.threads)
+        return {"value": float(payload["weights"] @ found)}
+
     def _gradient(self, payload: Payload) -> Payload:
-        both = self._sum(payload["weights"]).gradient_and_size(payload["x"])
-        return {"gradient": both[:-1], "size": float(both[-1])}
+        return self._sum(payload["weights"]).certain_gradient(payload["x"])._asdict()
 
 
 def _digest(value: Any) -> str | None:

@@ -27,7 +27,9 @@ from pdmm.engines.sites.roster import Connection, Payload, Roster, SiteError
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats, Tally
 from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
+from pdmm.problems.fingerprints import check_same, points_to_try
 from pdmm.problems.secants import Shown
+from pdmm.problems.sums import CertainGradient
 
 
 class AbsentError(ClientError):
@@ -84,6 +86,7 @@ class Sites(WithConstants, Clients):
         self.proven = all(fact["proven"] for fact in facts.values())
         self._shown = Shown.nothing(self.clients)
         self._prepared = False
+        self.fingerprint: Vector = np.empty(0)
         self.rounds = 0
         self.last: Outcome | None = None
         self.answered: list[str] = []
@@ -138,8 +141,37 @@ class Sites(WithConstants, Clients):
             "description": repr(self),
         }
 
-    def probe(self, point: Floats) -> float:
-        return self.value(point)
+    def recognise(self, x0: Vector, then: Table | None) -> None:
+        now = self._fingerprints(points_to_try(x0, self.dtype))
+        if then is not None:
+            before = then.columns[0]
+            if self.may_be_silent:  # a site that did not answer says nothing of its clients
+                before = np.where(np.isnan(before), now, before)
+                now = np.where(np.isnan(now), before, now)
+            check_same(now, before, self.dtype, self._site_of)
+        self.fingerprint = now
+
+    def _fingerprints(self, points: list[Floats]) -> Vector:
+        """For each client a number of its site: a sum over its clients, which knows their order."""
+        weights = np.random.default_rng(0).uniform(1, 2, self.clients)
+        payloads = {
+            name: {"points": points, "weights": weights[place]}
+            for name, place in self.places.items()
+        }
+        if self.steady:
+            answers = self.roster.everyone("fingerprint", payloads)
+        else:
+            present = self.roster.present
+            answers = self.roster.ask("fingerprint", {name: payloads[name] for name in present})
+        found = np.full(self.clients, np.nan)
+        for name, answer in answers.items():
+            with self.roster.reading(name, "fingerprint"):
+                found[self.places[name]] = float(answer["value"])
+        return found
+
+    def _site_of(self, client: int) -> str:
+        name = next(name for name, place in self.places.items() if client < place.stop)
+        return f"site {name}"
 
     # --- a run ------------------------------------------------------------------------------
 
@@ -222,21 +254,20 @@ class Sites(WithConstants, Clients):
                 total += float(answers[name]["value"])
         return total
 
-    def gradient_and_size(self, x: Floats) -> tuple[Vector, float]:
+    def certain_gradient(self, x: Floats) -> CertainGradient:
         answers = self._ask_at("gradient", x)
-        gradient = np.zeros(self.dimension)
-        size = 0.0
+        parts = []
         for name in self.places:
             with self.roster.reading(name, "gradient"):
-                part = np.asarray(answers[name]["gradient"], dtype=np.float64)
-                if part.shape != gradient.shape:
-                    raise ValueError(f"its shape is {part.shape}, not {gradient.shape}")
-                gradient += part
-                size += float(answers[name]["size"])
-        return gradient, size
+                part = CertainGradient(**answers[name])
+                shape = np.shape(part.gradient)
+                if shape != (self.dimension,):
+                    raise ValueError(f"its shape is {shape}, not {(self.dimension,)}")
+                parts.append(CertainGradient(part.gradient, *map(float, part[1:])))
+        return CertainGradient.sum(parts, len(parts))
 
     def gradient(self, x: Floats) -> Vector:
-        return self.gradient_and_size(x)[0]
+        return self.certain_gradient(x).gradient
 
     # --- checkpoints ------------------------------------------------------------------------
 
@@ -248,7 +279,8 @@ class Sites(WithConstants, Clients):
 
     def tables(self) -> Tables:
         learnt = Table(np.arange(self.clients), self._shown.arrays)
-        return {**self.copies.tables(), "learnt": learnt}
+        fingerprint = Table(np.arange(len(self.fingerprint)), [self.fingerprint])
+        return {**self.copies.tables(), "learnt": learnt, "fingerprint": fingerprint}
 
     def load_tables(self, tables: Tables) -> None:
         self._shown = Shown(*tables["learnt"].columns)

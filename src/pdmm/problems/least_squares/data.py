@@ -22,10 +22,13 @@ from pdmm.common.per_client import (
     sizes,
     watch,
 )
+from pdmm.common.rounding import gamma, length
 from pdmm.common.sizes import check_sizes
 from pdmm.problems.block import Block, ClientRows, Floats
 
 Vector = npt.NDArray[np.float64]
+
+CHUNK = 512  # rows whose products are summed up at once: sums of sums are rounded less
 
 
 class Samples(NamedTuple):
@@ -97,11 +100,26 @@ def moments(A: Matrix, b: Floats) -> Moments:
     b = b.astype(np.float64, copy=False)
     if is_sparse(A):
         return Moments(dense(A.T @ A), b @ A, 0.5 * float(b @ b))
+    parts = (_moments(A[..., s : s + CHUNK, :], b[..., s : s + CHUNK]) for s in _starts(A))
+    total = next(parts)
+    for part in parts:
+        total = Moments(total.H + part.H, total.g + part.g, total.c + part.c)
+    return total
+
+
+def _starts(A: Floats) -> range:
+    return range(0, max(1, A.shape[-2]), CHUNK)
+
+
+def _moments(A: Floats, b: Floats) -> Moments:
+    """Moments of a few rows."""
     At = A.swapaxes(-1, -2)
-    H = At @ A
-    g = (At @ b[..., None])[..., 0]
-    c = 0.5 * (b * b).sum(-1)
-    return Moments(H, g, c)
+    return Moments(At @ A, (At @ b[..., None])[..., 0], 0.5 * (b * b).sum(-1))
+
+
+def products_in_a_row(samples: int) -> int:
+    """How many products stand one after the other in a moment of so many samples."""
+    return min(samples, CHUNK) + samples // CHUNK + 1
 
 
 class Checked(NamedTuple):
@@ -173,3 +191,15 @@ class ResidualBlock(Block):
     def _gradient(self, x: Floats) -> Floats:
         wide = x.astype(np.float64)
         return np.stack([(A @ wide - b) @ A for A, b in self.data])
+
+    def certain_gradient(self, x: Floats) -> tuple[Vector, Vector]:
+        wide = x.astype(np.float64)
+        doubt = [_rounding(A, b, wide) for A, b in self.data]
+        return self.accurate_gradient(wide), np.array(doubt)
+
+
+def _rounding(A: Matrix, b: Floats, x: Vector) -> float:
+    """How far rounding can move A'(A x - b)."""
+    n, d = A.shape
+    sizes = abs(A)
+    return gamma(n + d + 4) * length((sizes @ np.abs(x) + np.abs(b)) @ sizes)

@@ -16,16 +16,15 @@ from pdmm.problems.block import ClientRows, Floats, Source
 from pdmm.problems.constants import Kind, Which
 from pdmm.problems.eigenvalues import EPS, largest_of_sum
 from pdmm.problems.least_squares.data import Moments, Residuals, Samples, checked
-from pdmm.problems.least_squares.forms import LARGEST_MATRIX, Forms
+from pdmm.problems.least_squares.forms import Forms
 from pdmm.problems.least_squares.random_data import RandomData
 from pdmm.problems.least_squares.spectra import Spectra, spectra
+from pdmm.problems.least_squares.weighted_sum import weighted_sum
 from pdmm.problems.partition import partition
 from pdmm.problems.quadratic import Gram, QuadraticBlock, Quadratics, Spectral
-from pdmm.problems.quadratic.total import DenseTotal, QuadraticTotal, WideTotal, stacked
+from pdmm.problems.quadratic.total import QuadraticTotal
 
 Vector = npt.NDArray[np.float64]
-
-DENSE_BYTES = 2**27  # sparse data that are smaller than this when they are dense may be made so
 
 
 class KeptTotal(NamedTuple):
@@ -204,6 +203,10 @@ class LeastSquares(Problem):
     def check(self, x0: Floats, exact: bool) -> None:
         check_start("A x0", self._size * largest_entry(x0), self.dtype)
 
+    def as_given(self) -> Source:
+        given = self._forms.given
+        return Residuals(self._forms.rows) if given is None else Gram(*given)
+
     # --- the sum --------------------------------------------------------------------------
 
     def total(
@@ -219,47 +222,11 @@ class LeastSquares(Problem):
         # Members must agree on it: the others' clients may have new weights, or be new ones.
         agreed = team.sum(np.array([known], dtype=np.float64))[0] == team.size
         if kept is None or not agreed:
-            kept = KeptTotal(team, key, self._sum(weights, threads, team))
+            kept = KeptTotal(
+                team, key, weighted_sum(self._forms, self.samples, weights, threads, team)
+            )
             self._totals[team.size > 1] = kept
         return kept.total
-
-    def _sum(self, weights: Vector, threads: Threads, team: Team) -> QuadraticTotal | None:
-        data = self._forms.samples
-        facts = [self.samples.sum(), data is None, self._forms.sparse]
-        samples, without, sparse = team.sum(np.array(facts, dtype=np.float64))
-        if sparse and not without and self.dimension > LARGEST_MATRIX:
-            return None
-        if without:  # at one member at least
-            data = None
-        if data is not None and sparse:  # too many rows are left out: moments say nearly as much
-            small = 8 * samples * self.dimension <= DENSE_BYTES
-            data = data.dense() if small else None
-        if data is not None and samples < self.dimension:
-            A = team.gather(stacked(data.A, weights))
-            b = team.gather(stacked(data.b, weights))
-            return WideTotal(np.concatenate(A), np.concatenate(b))
-        here = self._weighted_moments(weights, threads)
-        H = team.sum(np.asarray(here.H, dtype=np.float64))
-        g = team.sum(np.asarray(here.g, dtype=np.float64))
-        c = team.sum(np.asarray(here.c))
-        return DenseTotal(H, g, float(c), data, weights, team=team)
-
-    def _weighted_moments(self, weights: Vector, threads: Threads) -> Moments:
-        """The sums over clients of w_i H_i, w_i g_i and w_i c_i."""
-
-        def weigh(clients: slice) -> Moments:
-            w = weights[clients]
-            part = self._forms.moments(clients)
-            return Moments(np.tensordot(w, part.H, 1), w @ part.g, float(w @ part.c))
-
-        H = np.zeros((self.dimension, self.dimension))
-        g = np.zeros(self.dimension)
-        c = 0.0
-        for part in threads.map(weigh, self._forms.few()):
-            H += part.H
-            g += part.g
-            c += part.c
-        return Moments(H, g, c)
 
     # --- constants ------------------------------------------------------------------------
 

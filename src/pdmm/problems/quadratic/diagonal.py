@@ -18,6 +18,9 @@ class Diagonal(Quadratics):
     def client_bytes(self) -> float:
         return self.h.nbytes / len(self.h)
 
+    def size(self, clients: ClientRows) -> npt.NDArray[np.float64]:
+        return np.asarray(np.abs(self.h[clients]).max(1), dtype=np.float64)
+
     def product(self, clients: ClientRows, v: Floats) -> Floats:
         return np.asarray(self.h[clients] * v)
 

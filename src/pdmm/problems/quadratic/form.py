@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.problems.block import Block, ClientRows, Floats, descend
+from pdmm.common.rounding import length, lengths
+from pdmm.problems.block import Block, ClientRows, Floats, Vector, descend
 
 CACHE_BYTES = 4 * 2**20  # matrices that are used several times in a row
 
@@ -37,6 +38,10 @@ class Quadratics(ABC):
     @abstractmethod
     def client_bytes(self) -> float:
         """What a product with one H_i reads."""
+
+    @abstractmethod
+    def size(self, clients: ClientRows) -> npt.NDArray[np.float64]:
+        """Bounds of the norms ‖H_i‖, (b,)."""
 
     @abstractmethod
     def product(self, clients: ClientRows, v: Floats) -> Floats:
@@ -92,6 +97,13 @@ class QuadraticBlock(Block):
         product = self.all.product(self.clients, x)
         product -= self.g
         return product
+
+    def certain_gradient(self, x: Floats) -> tuple[Vector, Vector]:
+        g = self.accurate_gradient(x)
+        terms = self.all.size(self.clients) * length(x) + lengths(self.g)
+        # d products for each number, and as many again where H_i is held in another form.
+        unit = float(np.finfo(self.g.dtype).eps)
+        return g, (8 * len(x) + 8) * unit * terms
 
     def value(self, x: Floats) -> Floats:
         slope = self._gradient(x).astype(np.float64) - self.g

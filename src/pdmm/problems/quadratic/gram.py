@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.rounding import lengths
 from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.quadratic.form import Quadratics, times
 
@@ -17,6 +18,10 @@ class Gram(Quadratics):
     @property
     def client_bytes(self) -> float:
         return self.H.nbytes / len(self.H)
+
+    def size(self, clients: ClientRows) -> npt.NDArray[np.float64]:
+        H = self.H[clients]
+        return lengths(H.reshape(len(H), -1))
 
     def product(self, clients: ClientRows, v: Floats) -> Floats:
         return times(self.H[clients], v)

@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import PerClient
-from pdmm.common.matrices import nbytes
+from pdmm.common.matrices import entries, nbytes
+from pdmm.common.rounding import length
 from pdmm.problems.block import ClientRows, Floats
 from pdmm.problems.quadratic.form import Quadratics, times, transposed_times
 
@@ -20,6 +21,10 @@ class Rows(Quadratics):
     @property
     def client_bytes(self) -> float:
         return self._bytes
+
+    def size(self, clients: ClientRows) -> npt.NDArray[np.float64]:
+        chosen = np.arange(len(self.A))[clients]
+        return np.array([length(entries(self.A[i])) ** 2 for i in chosen])
 
     def product(self, clients: ClientRows, v: Floats) -> Floats:
         if isinstance(self.A, np.ndarray):

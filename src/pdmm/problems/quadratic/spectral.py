@@ -57,6 +57,9 @@ class Spectral(Quadratics):
     def client_bytes(self) -> float:
         return self.W.nbytes / len(self.W)
 
+    def size(self, clients: ClientRows) -> npt.NDArray[np.float64]:
+        return np.asarray(self.e[clients].max(1), dtype=np.float64)
+
     def product(self, clients: ClientRows, v: Floats) -> Floats:
         W = self.W[clients]
         y = times(W, v)

@@ -1,10 +1,14 @@
 """F of quadratics as one of them: its minimum by a direct solve, gaps without cancellation."""
 
+from functools import cached_property
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
 from pdmm.common.checks import PerClient
+from pdmm.common.rounding import gamma, length
 from pdmm.common.team import ALONE, Team
 from pdmm.problems.block import Floats
 from pdmm.problems.eigenvalues import proven_ends
@@ -49,6 +53,19 @@ class QuadraticTotal(Total):
         """Proven bounds of the eigenvalues of H, as close as rounding allows."""
         raise NotImplementedError
 
+    def rounding(self, x: Floats) -> float:
+        # H and g are rounded sums of products of a_j with a_k and with b, ‖a_j‖² being H_jj, and
+        # |a_j|·|a_k| <= ‖a_j‖ ‖a_k‖: so H_jk is off by gamma ‖a_j‖ ‖a_k‖ at most, and g likewise.
+        r = self._rounding
+        d = len(r.columns)
+        terms = float(r.columns @ (np.abs(x) + np.abs(self.x_min)))
+        return r.left + gamma(r.operations + 2 * d + 8) * (length(r.columns) * terms + r.linear)
+
+    @property
+    def _rounding(self) -> "Rounding":
+        """How H, g and x_min were rounded."""
+        raise NotImplementedError
+
     def value(self, x: Floats) -> float:
         return self.f_min + self.divergence(x, self.x_min)
 
@@ -56,22 +73,52 @@ class QuadraticTotal(Total):
         return self.product(np.subtract(x, self.x_min, dtype=np.float64))
 
 
+class Rounding(NamedTuple):
+    """How the numbers of a quadratic were rounded."""
+
+    columns: Vector
+    """‖a_j‖, the roots of H's diagonal."""
+    linear: float
+    """The length of the sum of the sizes of what adds up to g."""
+    operations: float
+    """How many operations stand one after the other in a number of H or g."""
+    left: float
+    """‖H x_min - g‖, which the gradient H (x - x_min) leaves out."""
+
+
 class DenseTotal(QuadraticTotal):
-    """At least as many samples as features: H is a d by d matrix."""
+    """At least as many samples as features: H is a d by d matrix.
+
+    Args:
+        H: a d by d matrix, of a form 1/2 x'H x - g·x + c.
+        g: a vector.
+        c: a number.
+        operations: how many stand one after the other in a number of H or g, at most.
+        linear: the length of the sum of the sizes of what adds up to g.
+        data: A and b of each client, if there are any.
+        weights: of the clients.
+        least: F is no less than this, whatever rounding says.
+        team: whose members have the rest of the data.
+    """
 
     def __init__(
         self,
         H: Vector,
         g: Vector,
         c: float,
+        *,
+        operations: float,
+        linear: float,
         data: tuple[PerClient, PerClient] | None,
         weights: Vector,
-        least: float = 0.0,  # a sum of squares is no less, whatever rounding says
-        team: Team = ALONE,  # whose members have the rest of the data
+        least: float = 0.0,
+        team: Team = ALONE,
     ) -> None:
         self.H = H
         self.g = g
         self.weights = weights
+        self.operations = operations + team.size
+        self.linear = linear
         self.data = data if team.size == 1 else None
         self.x_min = self._solve(0.0)
         if data is None:
@@ -85,7 +132,16 @@ class DenseTotal(QuadraticTotal):
         return self.H @ v
 
     def _extremes(self) -> tuple[float, float]:
-        return proven_ends(self.H)
+        return proven_ends(self.H, wrong=gamma(self.operations + 2))
+
+    @cached_property
+    def _rounding(self) -> Rounding:
+        return Rounding(
+            columns=np.sqrt(np.diagonal(self.H).clip(min=0)),
+            linear=self.linear,
+            operations=self.operations,
+            left=length(self.H @ self.x_min - self.g),
+        )
 
     def _solve(self, l2: float) -> Vector:
         H = self.H.copy()
@@ -114,6 +170,16 @@ class WideTotal(QuadraticTotal):
 
     def _extremes(self) -> tuple[float, float]:
         return 0.0, proven_ends(self.A @ self.A.T)[1]
+
+    @cached_property
+    def _rounding(self) -> Rounding:
+        columns = np.sqrt(np.einsum("nd,nd->d", self.A, self.A))
+        return Rounding(
+            columns=columns,
+            linear=length(columns) * length(self.b),
+            operations=sum(self.A.shape),
+            left=length((self.A @ self.x_min - self.b) @ self.A),
+        )
 
     def _solve(self, l2: float) -> Vector:
         if l2 == 0 and self.A.shape[1] < LONG:

@@ -8,8 +8,9 @@ import numpy.typing as npt
 from scipy.special import log_softmax, logsumexp
 
 from pdmm.common.checks import PerClient
-from pdmm.common.matrices import Matrix, product
-from pdmm.problems.block import Block, Floats
+from pdmm.common.matrices import Matrix, product, row_squares
+from pdmm.common.rounding import gamma, length
+from pdmm.problems.block import Block, Floats, Vector
 
 Labels = npt.NDArray[np.integer]
 
@@ -154,6 +155,21 @@ class SoftmaxBlock(Block):
         return last, total.reshape(self.size, -1) * (1 / count)
 
     def value(self, x: Floats) -> Floats:
+        return self._values(x, lambda entropy: float(entropy.mean(dtype=np.float64)))
+
+    def fingerprint(self, x: Floats) -> Floats:
+        size = self.problem.batch_size
+        if size is None:
+            return self.value(x)
+
+        def in_order(entropy: Floats) -> float:
+            weights = np.random.default_rng(size).uniform(1, 2, len(entropy))
+            return float(weights @ entropy) / len(entropy)
+
+        return self._values(x, in_order)
+
+    def _values(self, x: Floats, mean: Callable[[Floats], float]) -> Floats:
+        """Values, where the mean over a client's rows may be another than the plain one."""
         values = []
         for rows, labels, W in zip(self.X, self.y, self._matrices(x), strict=True):
             logits = np.ascontiguousarray((rows @ W[:-1]).T)
@@ -161,8 +177,7 @@ class SoftmaxBlock(Block):
             logits -= logits.max(0)
             right = logits[labels, np.arange(len(labels))]
             entropy = np.log(np.exp(logits, out=logits).sum(0)) - right
-            mean = float(entropy.mean(dtype=np.float64))
-            values.append(mean + self.problem.l2 / 2 * _square(W))
+            values.append(mean(entropy) + self.problem.l2 / 2 * _square(W))
         return np.array(values)
 
     def divergence(self, x: Floats, y: Floats) -> Floats:
@@ -186,8 +201,27 @@ class SoftmaxBlock(Block):
     def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         if x.dtype == np.float64:
             return super().accurate_gradient(x)
+        self.tally.gradients += self.size
         wide = x.astype(np.float64)
         return np.stack([self.smooth(i)(wide)[1] for i in range(self.size)])
+
+    def certain_gradient(self, x: Floats) -> tuple[Vector, Vector]:
+        W = x.astype(np.float64).reshape(self.shape)
+        doubt = [self._rounding(rows, W) for rows in self.X]
+        return self.accurate_gradient(x), np.array(doubt)
+
+    def _rounding(self, rows: Matrix, W: Vector) -> float:
+        """How far rounding can move the mean of r (p - y)' over rows r = [x 1], and l2 W."""
+        n = rows.shape[0]
+        p, classes = self.shape
+        sizes = np.sqrt(1 + row_squares(rows))
+        # The logits r W_k are off by gamma ‖r‖ ‖W_k‖, and ‖dp/dlogits‖ is at most 1/2.
+        logits = gamma(p + 4) * np.sqrt(classes) * float(np.sqrt((W * W).sum(0)).max())
+        exponents = gamma(classes + 16)  # subtracting the largest, exp, sum, quotient
+        probabilities = logits / 2 * sizes + exponents
+        # ‖p - y‖ is at most 1.5, and n products add up.
+        each = probabilities + 1.5 * gamma(n + 4)
+        return float((sizes * each).mean()) + gamma(4) * self.problem.l2 * length(W.ravel())
 
     def smooth(self, i: int) -> Callable[[npt.NDArray[np.float64]], tuple[float, Floats]]:
         p = self.shape[0] - 1
