@@ -74,7 +74,7 @@ def test_columns_of_very_different_size_are_no_reason_to_prove_nothing() -> None
     assert certificate.gap < 1e-3 * float(truth.value(rational.exact(0 * x)))
 
 
-@pytest.mark.parametrize("scale", [1e-90, 1e-30, 1e30, 1e60])
+@pytest.mark.parametrize("scale", [1e-45, 1e-30, 1e30, 1e45])
 def test_a_common_scale_changes_nothing(scale: float) -> None:
     A, b, w = ill_conditioned(2, 10.0)
     x = np.ones(3)
