@@ -97,6 +97,7 @@ def test_a_run_on_changed_data_is_refused(make: Callable[[], Made], used: bool) 
         lambda: pdmm.solve(problem, method, 3),
         lambda: pdmm.solve(problem),
         lambda: problem.objective(np.zeros(problem.dimension)),
+        lambda: pdmm.certify(problem, np.zeros(problem.dimension)),
         problem.smoothness,
         problem.strong_convexity,
         lambda: pdmm.solve_network(

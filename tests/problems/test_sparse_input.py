@@ -74,6 +74,35 @@ def test_least_squares_of_sparse_and_dense_data(shape: str, dtype: Any, method: 
     assert problem.objective(found.x) == pytest.approx(plain.objective(found.x), rel=1e-6)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_certificates_of_sparse_and_dense_data(shape: str, dtype: Any) -> None:
+    A, b = data(shape, dtype)
+    rows = [sparse.csr_array(a) for a in A]
+    x = np.linspace(-1, 1, A[0].shape[1]).astype(dtype)
+    y = [(part > 0).astype(int) for part in b]
+    pairs: list[tuple[pdmm.Problem, pdmm.Problem]] = [
+        (pdmm.LeastSquares(rows, b), pdmm.LeastSquares(A, b)),
+        (pdmm.SoftmaxRegression(rows, y, 2), pdmm.SoftmaxRegression(A, y, 2)),
+    ]
+    for found, plain in pairs:
+        at = np.resize(x, found.dimension)
+        certificate, expected = (
+            pdmm.certify(p, at, regulariser=pdmm.SquaredL2(0.1)) for p in (found, plain)
+        )
+        assert certificate.gap == pytest.approx(expected.gap, rel=1e-9)
+        assert certificate.distance == pytest.approx(expected.distance, rel=1e-9)
+
+
+def test_entries_that_are_given_twice_are_added() -> None:
+    twice = sparse.csr_array(([1.0, 2.0, 4.0], [1, 1, 0], [0, 2, 3]), shape=(2, 2))
+    kept = twice.data.copy()
+    problem = pdmm.LeastSquares([twice], [np.array([3.0, 4.0])])
+    np.testing.assert_allclose(pdmm.solve(problem).x, [1, 1], atol=1e-9)
+    assert problem.smoothness().overall == pytest.approx(16)
+    np.testing.assert_array_equal(twice.data, kept)
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_means_the_same(format: str) -> None:
     A, b = data("tall")

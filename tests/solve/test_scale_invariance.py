@@ -38,7 +38,7 @@ def run(shape: list[int], dtype: Any, method: Any, A: int, b: int, w: int) -> pd
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [[20, 20, 20], [2, 1, 2]], ids=["tall", "wide"])
 @pytest.mark.parametrize(
-    ("A", "b", "w"), [(1, 1, 1), (-1, -1, -1), (1, -1, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1)]
+    ("A", "b", "w"), [(1, 1, 1), (-1, -1, -1), (1, -1, 0), (-1, 1, 0), (0, 1, 0), (0, -1, 0)]
 )
 def test_a_run_has_no_unit(
     shape: list[int], dtype: Any, method: Any, A: int, b: int, w: int
