@@ -131,9 +131,14 @@ class Along(Directions):
         least = np.full(len(self.bases), np.nan)
         most = np.full(len(self.bases), np.nan)
         for k, (index, X) in enumerate(zip(self.places, self.bases, strict=True)):
-            if X.shape[1]:
-                least[k] = max(0.0, np.linalg.eigvalsh(X.T @ (low[index][:, index] @ X))[0])
-                most[k] = np.linalg.eigvalsh(X.T @ (high[index][:, index] @ X))[-1]
+            if X.shape[1] == 0:
+                continue
+            bottom = np.linalg.eigvalsh(X.T @ (low[index][:, index] @ X))
+            top = bottom
+            if high is not low:
+                top = np.linalg.eigvalsh(X.T @ (high[index][:, index] @ X))
+            least[k] = max(0.0, bottom[0])
+            most[k] = top[-1]
         return Curvature(least, most)
 
     def _bounds(self, functions: Sequence[Curved]) -> tuple[sparse.csr_array, sparse.csr_array]:
@@ -150,4 +155,6 @@ class Along(Directions):
             shape = index.shape
             low.append((index, np.broadcast_to(group.strong_convexity()[:, None], shape)))
             high.append((index, np.broadcast_to(group.smoothness()[:, None], shape)))
-        return block_diagonal(low, self.size), block_diagonal(high, self.size)
+        lower = block_diagonal(low, self.size)
+        exact = all(group.as_quadratics() is not None for group in functions)
+        return lower, lower if exact else block_diagonal(high, self.size)
