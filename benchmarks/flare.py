@@ -13,7 +13,7 @@ from nvflare.collab import collab
 
 import pdmm
 from benchmarks.timing import heading
-from pdmm.flare import kits, runs
+from pdmm.flare import kits, model_files, runs
 from pdmm.flare.admin import Admin
 from pdmm.flare.job import write_job
 from pdmm.flare.processes import LocalFederation
@@ -114,7 +114,7 @@ def _report(d: int, federation: LocalFederation, bare: float) -> None:
     )
     out = federation.folder / "model.safetensors"
     model = runs.complete(federation.kits.admin, asked, out, sites=SITES)
-    lines = runs.history_path(out).read_text().splitlines()
+    lines = model_files.history_path(out).read_text().splitlines()
     column = lines[0].split(",").index("seconds")
     taken = np.diff([float(line.split(",")[column]) for line in lines[1:]])
     exact = 6.0 / 9.0  # the optimum of sum_k (1 + k)/2 ‖x‖² - k x, k = 1, 2, 3

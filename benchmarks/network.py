@@ -123,6 +123,27 @@ def _averaging_speed(graph: Any) -> None:
     )
 
 
+LONG: dict[str, Callable[[int], Any]] = {
+    "path": nx.path_graph,
+    "cycle": lambda n: nx.cycle_graph(n + 1),
+    "star": nx.star_graph,
+    "tree": lambda n: nx.random_labeled_tree(n, seed=1),
+    "grid": lambda n: nx.grid_2d_graph(int(n**0.5), int(n**0.5)),
+    "geometric": geometric,
+    "scale-free": lambda n: nx.barabasi_albert_graph(n, 3, seed=1),
+}
+
+
+def eigenvalues() -> None:
+    heading("1 - theta, theta the slowest eigenvalue of graphs of 100,000 nodes, for rho=auto")
+    for name, make in LONG.items():
+        edges = _averaging(make(SIZES[-1])).edges
+        with Threads(1):
+            taken = seconds(edges.modes)
+            found = edges.modes()
+        print(f"  {name:12s} {found.gap[0]:10.4g}  {taken:6.2f} s  {found.doubt}", flush=True)
+
+
 def _averaging(graph: Any) -> pdmm.Network:
     readings = np.random.default_rng(1).standard_normal((len(graph), 1))
     return pdmm.Network(graph, pdmm.Quadratic(1.0, readings))
@@ -222,6 +243,7 @@ def relaxed() -> None:
 def main() -> None:
     small()
     large()
+    eigenvalues()
     automatic()
     relaxed()
 

@@ -51,6 +51,23 @@ def test_kits_are_prepared_and_refused(tmp_path: Path) -> None:
     assert (site / "local" / "pdmm.json").read_bytes() == files[site / "local" / "pdmm.json"]
 
 
+def test_text_is_printed_as_it_is(tmp_path: Path) -> None:
+    """A colon on both sides of a letter is no emoji, and brackets are no markup."""
+    folder = tmp_path / "[bold]data[/bold]"
+    folder.mkdir(parents=True)
+    written = fp.write(folder, 0)
+    path = folder / "x.py"
+    made = Path(written.rpartition(":")[0]).read_text()
+    path.write_text(made.replace("def problem", "def a"))
+    site = kits.provision(tmp_path / "kits", ["ana"]).sites["ana"]
+    done = cli.invoke(app, ["federate", "site", "--kit", str(site), "--problem", f"{path}:a"])
+    assert done.exit_code == 0, done.output
+    assert f"its problem is {path}:a: " in done.output
+    gone = cli.invoke(app, ["federate", "site", "--kit", f"{tmp_path}/:b:", "--problem", "x:a"])
+    assert gone.exit_code == 1
+    assert "🅰" not in done.output + gone.output
+
+
 @pytest.mark.slow
 def test_what_is_asked_for_is_checked_before_it_travels(tmp_path: Path) -> None:
     kit = kits.provision(tmp_path / "kits", ["ana"]).admin

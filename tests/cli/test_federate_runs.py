@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import pdmm
 from pdmm.cli.app import app
 from pdmm.common.packing import unpack
-from pdmm.flare import runs
+from pdmm.flare import model_files, runs
 from pdmm.flare.admin import AdminError
 
 RESULT = {"rounds": 12, "bytes": 3_000_000, "reason": "all 12 rounds done", "choices": ["rho = 2"]}
@@ -34,7 +34,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         say("sites: ana, ben")
         told = {"round": 3, "rounds": 12, "bytes": 2_000_000, "gap": None, "residual": 0.5}
         show({**told, "answering": ["ana"], "sites": ["ana", "ben"]})
-        return runs.Model(np.zeros(2), RESULT)
+        return model_files.Model(np.zeros(2), RESULT)
 
     monkeypatch.setattr(runs, "complete", complete)
     return calls
@@ -49,7 +49,7 @@ def test_submit_asks_for_what_was_given(asked: list[Any], tmp_path: Path) -> Non
     assert done.exit_code == 0, done.output
     ((kit, settings, where, how),) = asked
     assert (kit, where) == (tmp_path, out)
-    assert how == {"sites": ["ana", "ben"], "restarts": 2, "wait": 7.0}
+    assert how == {"sites": ["ana", "ben"], "restarts": 2, "wait": 7.0, "force": False}
     assert (settings["run"], settings["rounds"]) == ("one", 12)
     assert settings["weights"] == {"ana": 3.0, "ben": 1.5}
     method = unpack(settings["method"], {})
@@ -59,7 +59,7 @@ def test_submit_asks_for_what_was_given(asked: list[Any], tmp_path: Path) -> Non
     assert "residual 5.0e-01 2.00 MB 1 of 2 sites" in said
     assert "12 rounds, 3.00 MB: all 12 rounds done - rho = 2" in said
     assert f"Model: {out}" in done.output
-    assert f"History: {runs.history_path(out)}" in done.output
+    assert f"History: {model_files.history_path(out)}" in done.output
 
 
 def test_resume_asks_for_the_run_of_that_name(asked: list[Any], tmp_path: Path) -> None:
@@ -69,6 +69,66 @@ def test_resume_asks_for_the_run_of_that_name(asked: list[Any], tmp_path: Path) 
     ((_, settings, _, how),) = asked
     assert settings == runs.resumption("one", rounds=40)
     assert how["sites"] is None
+
+
+@pytest.mark.parametrize("command", [["submit"], ["resume", "one"]], ids=["submit", "resume"])
+@pytest.mark.parametrize("there", ["model.safetensors", "model.history.csv"])
+def test_a_model_that_is_there_is_not_written_over(
+    command: list[str], there: str, asked: list[Any], tmp_path: Path
+) -> None:
+    """Nothing is asked of the federation, unless the user says that it may be."""
+    (tmp_path / there).write_text("of last year")
+    arguments = ["--kit", str(tmp_path), "--out", str(tmp_path / "model.safetensors")]
+    done = invoke(*command, *arguments)
+    assert done.exit_code == 1
+    assert "is there already" in words(done)
+    assert "--force" in words(done)
+    assert not asked
+    assert (tmp_path / there).read_text() == "of last year"
+    assert invoke(*command, *arguments, "--force").exit_code == 0
+    assert asked[0][3]["force"]
+
+
+def test_an_out_that_cannot_be_written(asked: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for out in (tmp_path, tmp_path / "file" / "model.safetensors"):
+        done = invoke("submit", "--kit", str(tmp_path), "--out", str(out))
+        assert done.exit_code == 1
+        assert "out=" in words(done)
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("ana", "must be site=number,site=number"),
+        ("=3,ben=1", "must be site=number,site=number"),
+        ("ana=3,ben=", "must be site=number,site=number"),
+        ("ana=3,ben=much", "must have a number for ben, got 'much'"),
+        ("ana=3,ben=auto", "must have a number for ben, got 'auto'"),
+        ("ana=3,ben=1,ana=2", "has two weights for ana"),
+        ("ana=3,ben=0", "weight of ben must be positive"),
+        ("ana=3,ben=-1", "weight of ben must be positive"),
+        ("ana=3,ben=nan", "weight of ben"),
+    ],
+)
+def test_wrong_weights_do_not_travel(
+    given: str, says: str, asked: list[Any], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "model.safetensors")
+    done = invoke("submit", "--kit", str(tmp_path), "--out", out, "--weights", given)
+    assert done.exit_code == 1
+    assert says in words(done)
+    assert not asked
+
+
+def test_sites_are_named_once(asked: list[Any], tmp_path: Path) -> None:
+    out = str(tmp_path / "model.safetensors")
+    for given in ("ana,,ben", "ana,ana", ""):
+        done = invoke("submit", "--kit", str(tmp_path), "--out", out, "--sites", given)
+        assert done.exit_code == 1
+        assert "--sites must be site,other, each of them once" in words(done)
+    assert not asked
 
 
 @pytest.mark.parametrize(
@@ -109,6 +169,24 @@ def test_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert all(text in words(done) for text in says), done.output
 
 
+@pytest.mark.parametrize("width", ["20", "80", "300"])
+def test_status_is_whole_in_any_terminal(
+    width: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name = "run-20260101-120000-abcdef"
+    why = "site [north] returned, in round 3, dz that is not finite:\nsee x.py:a: there"
+    rows = [(name, "2026-01-01 12:00:00", "submitted", why), ("b", "", "finished", "")]
+    monkeypatch.setenv("COLUMNS", width)
+    monkeypatch.setattr(runs, "overview", lambda kit: runs.Overview(["ana"], rows))
+    done = invoke("status", "--kit", str(tmp_path))
+    sites, headings, first, second = done.output.splitlines()
+    assert sites == "Sites connected: ana"
+    assert headings.split() == ["run", "began", "state", "how", "far,", "or", "why", "not"]
+    assert first == f"{name}  2026-01-01 12:00:00  submitted  {' '.join(why.split())}"
+    assert second.split() == ["b", "finished"]
+    assert second.index("finished") == first.index("submitted")
+
+
 @pytest.mark.parametrize(
     ("apart", "code"), [(1e-13, 0), (1e-3, 1), (float("nan"), 1)], ids=["same", "not", "nan"]
 )
@@ -121,7 +199,7 @@ def test_the_demonstration_compares_with_one_process(
         assert sites == 2
         names = ["hospital-1", "hospital-2"]
         return demo.Outcome(
-            model=runs.Model(np.zeros(2), RESULT),
+            model=model_files.Model(np.zeros(2), RESULT),
             apart=apart,
             accuracy=dict.fromkeys(names, 0.9),
             own=dict.fromkeys(names, 0.5),

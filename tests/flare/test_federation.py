@@ -19,7 +19,7 @@ import pdmm
 from builders import federation_problem as fp
 from pdmm.cli.app import app
 from pdmm.flare import job as jobs
-from pdmm.flare import kits, runs
+from pdmm.flare import kits, model_files, runs
 from pdmm.flare.processes import MARK, LocalFederation
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
@@ -111,7 +111,7 @@ def test_a_run_survives_the_death_of_everyone(
     assert model.result["reason"] == f"all {fp.ROUNDS} rounds done"
     assert np.abs(model.x - alone.x).max() <= 1e-10 * np.abs(alone.x).max()
     # What was written is what was returned, and the history has every round once.
-    again = runs.read_model(tmp_path / "model.safetensors")
+    again = model_files.read_model(tmp_path / "model.safetensors")
     assert (again.x == model.x).all()
     table = (tmp_path / "model.history.csv").read_text().splitlines()
     assert table[0].startswith("round,objective,")
@@ -166,16 +166,22 @@ def test_a_site_that_returns_nan_is_named(federation: LocalFederation, folder: P
     assert done.exit_code == 0, done.output
     assert f"all {fp.ROUNDS} rounds done" in done.output
     x = fp.optimum()
-    assert np.abs(runs.read_model(out).x - x).max() <= 1e-10 * np.abs(x).max()
+    assert np.abs(model_files.read_model(out).x - x).max() <= 1e-10 * np.abs(x).max()
     # It has come to its end now: its model is fetched, and nothing is run.
-    out.unlink()
-    done = cli.invoke(app, ["federate", "resume", name, *arguments])
+    out.write_text("")
+    assert cli.invoke(app, ["federate", "resume", name, *arguments]).exit_code == 1
+    done = cli.invoke(app, ["federate", "resume", name, *arguments, "--force"])
     assert done.exit_code == 0, done.output
-    assert out.exists()
+    assert np.abs(model_files.read_model(out).x - x).max() <= 1e-10 * np.abs(x).max()
     assert "sites:" not in done.output
     shown = cli.invoke(app, ["federate", "status", "--kit", str(federation.kits.admin)])
     assert "ana, ben, cyd" in shown.output
-    assert name[:20] in shown.output.replace("\n", "")
+    assert re.search(rf"{name}  .*  finished", shown.output)
+    # Weights for others are noticed before anything is submitted.
+    other = ["--kit", str(federation.kits.admin), "--out", str(folder / "none.safetensors")]
+    done = cli.invoke(app, ["federate", "submit", *other, "--weights", "ana=1,ben=2"])
+    assert done.exit_code == 1
+    assert "but the sites are ana, ben, cyd" in done.output
 
 
 # --- who is refused -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from builders import cases
 from builders.ranks import close
 from builders.sites import SHARES, SILENT, Absence, FakeSites, Fault
 from pdmm.common.packing import unpack
-from pdmm.flare import runs
+from pdmm.flare import model_files, runs
 from pdmm.flare import server_run as server
 
 METHOD = pdmm.GPDMM(step_size=0.5, local_steps=5)
@@ -36,7 +36,7 @@ def done(
     folder: Path,
     fault: Fault | None = None,
     after_round: Callable[[int], object] | None = None,
-) -> tuple[runs.Model, list[Any]]:
+) -> tuple[model_files.Model, list[Any]]:
     """A job at a server whose sites are in this process: the model, and what was reported."""
     told: list[Any] = []
     out, kept = folder / "out", folder / "kept"
@@ -50,7 +50,7 @@ def done(
 
     travelled = json.loads(json.dumps(settings))
     server.run(travelled, FakeSites(cases.softmax, SHARES, fault), kept, out, report)
-    return runs.read_model(out / server.MODEL), told
+    return model_files.read_model(out / server.MODEL), told
 
 
 def test_a_job_gives_the_model_of_one_process(tmp_path: Path) -> None:

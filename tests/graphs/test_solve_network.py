@@ -16,8 +16,11 @@ from builders.networks import (
     assert_kkt,
     connected,
     flat,
+    groups_of,
+    log_cosh,
     positive_definite,
 )
+from pdmm.graphs import reasons
 
 nx: Any = importlib.import_module("networkx")
 
@@ -113,6 +116,32 @@ def test_what_circles_is_told_whatever_its_kind() -> None:
     assert "try relaxation=0.9" in pdmm.solve_network(network, iterations=200).reason
     path = pdmm.Network(nx.path_graph(40), pdmm.Absolute(np.arange(40.0)[:, None]))
     assert pdmm.solve_network(path, iterations=2).reason == "all 2 iterations done"
+
+
+def test_a_rho_that_is_far_off_is_told_where_relaxation_is_not_at_fault() -> None:
+    """Quadratics need no relaxation: it would not help."""
+    network = pdmm.Network(nx.path_graph(3), pdmm.Quadratic(1.0, np.array([[1.0], [5.0], [9.0]])))
+    result = pdmm.solve_network(network, 1e5, 200)
+    assert "relaxation" not in result.reason
+    assert result.reason.endswith("rho=1e+05 may be far from a good one; try rho='auto'")
+    assert "relaxation" not in pdmm.solve_network(network, 1e5, 200, relaxation=0.9).reason
+    kinks = pdmm.Network(nx.cycle_graph(10), pdmm.Absolute(np.arange(10.0)[:, None]))
+    assert "relaxation" not in pdmm.solve_network(kinks, 1e5, 200, relaxation=0.9).reason
+    groups = groups_of(network)
+    assert "which auto chose by a model" in reasons.why_stuck(groups, 1.0, 7.0, chosen=True)
+
+
+def test_a_result_is_shown_in_one_line() -> None:
+    graph = nx.random_geometric_graph(100, 0.25, seed=1)
+    functions = pdmm.Quadratic(1.0, np.random.default_rng(0).standard_normal((100, 1)))
+    result = pdmm.solve_network(pdmm.Network(graph, functions), 0.5, 300)
+    last = {name: column[-1] for name, column in result.history.items()}
+    assert repr(result) == (
+        f"NetworkResult(all 300 iterations done; rho 0.5, objective {last['objective']:.6g}, "
+        f"consensus {last['consensus']:.3g}, error {last['error']:.3g})"
+    )
+    unknown = pdmm.solve_network(pdmm.Network(graph, functions), 0.5, 2, optimum=False)
+    assert "error" not in repr(unknown)
 
 
 def test_divergence_is_told() -> None:
@@ -276,3 +305,38 @@ def test_not_a_network() -> None:
     graph: Any = nx.path_graph(3)
     with pytest.raises(ValueError, match=r"pdmm\.Network"):
         pdmm.solve_network(graph)
+
+
+# --- constraints that allow only x = 0 ---------------------------------------------------------
+
+
+def _kinds() -> dict[str, pdmm.Problem]:
+    rng = np.random.default_rng(0)
+    value, slope, prox, _ = log_cosh(0, 4)
+    return {
+        "Functions": pdmm.Functions([value], [slope], 4),
+        "Functions with a prox": pdmm.Functions([value], [slope], 4, prox=[prox]),
+        "SoftmaxRegression": pdmm.SoftmaxRegression(
+            [rng.standard_normal((6, 1))], [rng.integers(0, 2, 6)], 2, 0.1
+        ),
+        "LeastSquares": pdmm.LeastSquares([rng.standard_normal((5, 4))], [rng.standard_normal(5)]),
+        "Quadratic": pdmm.Quadratic(1.0, rng.standard_normal(4)),
+        "Absolute": pdmm.Absolute(rng.standard_normal(4)),
+        "Zero": pdmm.Zero(4),
+    }
+
+
+@pytest.mark.parametrize("local_steps", [None, 2])
+@pytest.mark.parametrize("rho", [0.7, "auto"])
+@pytest.mark.parametrize("first", _kinds())
+def test_constraints_may_allow_nothing_but_0(first: str, rho: Any, local_steps: int | None) -> None:
+    """x_0 = 0 and x_1 = 0 on one edge: there is nothing to minimise over."""
+    here, there = np.eye(8)[:, :4], np.eye(8)[:, 4:]
+    for second in _kinds().values():
+        network = pdmm.Network(nx.path_graph(2), [_kinds()[first], second], {(0, 1): (here, there)})
+        settings: dict[str, Any] = {"local_steps": local_steps, "relaxation": 0.9}
+        result = pdmm.solve_network(network, rho, 60, **settings)
+        if result.optimum is not None:
+            np.testing.assert_allclose(np.asarray(result.optimum), 0.0, atol=1e-12)
+        if rho == 0.7:
+            assert np.abs(np.asarray(result.x)).max() < 0.05

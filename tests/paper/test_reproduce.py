@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -18,10 +19,12 @@ from typer.testing import CliRunner
 from pdmm.cli.app import app
 from pdmm.data import DataError
 from pdmm.paper import fig1, fig2, fig3
+from pdmm.paper.findings import about_fig3
 from pdmm.paper.jobs import Job, complete
 from pdmm.paper.reproduce import NAMES, reproduce
 from pdmm.paper.store import Columns, Store
 from pdmm.paper.workers import side_by_side
+from pdmm.report import paper_figures
 
 KEY = {"experiment": "test", "method": "m", "settings": {"local_steps": 1}, "rounds": 3}
 
@@ -224,6 +227,33 @@ def test_the_full_experiments_are_the_papers() -> None:
     # A run on the large problem must not be followed by one on the small: it is held but once.
     sizes = [job.parameters["problem"]["clients"] for job in jobs]
     assert sizes == sorted(sizes)
+
+
+def test_every_panel_of_the_quick_fig3_has_its_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 20 rounds of one step the loss is still above what the full figure shows."""
+    figures: list[Any] = []
+
+    def keep(figure: Any, stem: Path) -> list[Path]:
+        figures.append(figure)
+        plt.close(figure)
+        return [stem.with_suffix(".png")]
+
+    monkeypatch.setattr(paper_figures, "save", keep)
+    rounds = np.arange(0, 21, 4)
+    runs: list[tuple[Job, Columns]] = []
+    for job in fig3.jobs(quick=True):
+        K = job.parameters["settings"]["local_steps"]
+        loss = np.log(10) * np.exp(-rounds * np.sqrt(K) / 60)
+        runs.append((job, {"round": rounds, "loss": loss, "accuracy": 50 + rounds}))
+    about_fig3.section(runs, tmp_path, quick=True)
+    for axis in figures[0].axes:
+        low, high = axis.get_ylim()
+        for line in axis.lines:
+            y = line.get_ydata()[1:]  # the start is not on a logarithmic axis of rounds
+            assert (low <= y).all()
+            assert (y <= high).all()
 
 
 def test_unknown_names_are_refused() -> None:

@@ -321,3 +321,28 @@ def test_a_diverging_run_says_so_without_asking_for_l() -> None:
     result = pdmm.solve(pdmm.Lazy(M, one), pdmm.FedAvg(50.0, 5), rounds=300, participation=0.5)
     assert result.diverged
     assert "may be too large" in result.reason
+
+
+def test_exact_steps_may_leave_what_a_method_allows() -> None:
+    """The slack of an accelerated method reaches the clients: their solvers stop as early."""
+    softmax = [
+        pdmm.SoftmaxRegression(
+            [np.random.default_rng(i).standard_normal((20, 3))], [labels], 2, 0.1
+        )
+        for i, labels in enumerate(np.random.default_rng(9).integers(0, 2, (3, 20)))
+    ]
+    lazy = pdmm.Lazy(3, softmax.__getitem__)
+    anchor = np.random.default_rng(1).standard_normal((3, lazy.dimension))
+    slack = np.array([1e-1, 1e-3, 1e-8])
+    allowed = lazy.at(slice(0, 3))
+    found = allowed.prox(anchor, 0.5, anchor, slack)
+    alone = [problem.at(slice(0, 1)) for problem in softmax]
+    expected = [
+        part.prox(anchor[k : k + 1], 0.5, anchor[k : k + 1], slack[k : k + 1])
+        for k, part in enumerate(alone)
+    ]
+    np.testing.assert_array_equal(found, np.concatenate(expected))
+    assert allowed.tally.gradients == sum(part.tally.gradients for part in alone)
+    strict = lazy.at(slice(0, 3))
+    strict.prox(anchor, 0.5, anchor)
+    assert allowed.tally.gradients < strict.tally.gradients

@@ -119,6 +119,18 @@ def test_rows_with_labels_of_their_own(kept: list[Any]) -> None:
     assert (low, high) == (pytest.approx(0.93 / 9), 3.0)
 
 
+def test_no_curve_is_above_what_is_shown(kept: list[Any]) -> None:
+    x = np.array([0.0, 4.0, 8.0, 20.0])
+    high = Panel("K = 1", [Curve("FedAvg", x, np.array([2.3, 2.1, 1.9, 1.7]))], log_across=True)
+    low = Panel("K = 5", [Curve("FedAvg", x, np.array([2.3, 1.6, 1.2, 0.7]))], log_across=True)
+    grid([[high, low], [low, low]], ["", ""], "round", "loss", Path("fig"), top=1.5)
+    first, second, third, _ = kept[0].axes
+    assert first.get_ylim()[1] == second.get_ylim()[1] == pytest.approx(2.3)
+    assert third.get_ylim()[1] == pytest.approx(1.5)
+    shown = [text.get_text() for text in third.get_xticklabels()]
+    assert {"5", "10", "20"} <= set(shown)  # less than a decade: no powers of ten
+
+
 def test_what_is_not_positive_is_left_out(kept: list[Any]) -> None:
     curve = Curve("PDMM", np.arange(3.0), np.array([1.0, 0.0, -1e-17]))
     grid([[Panel("", [curve])]], [""], "round", "gap", Path("fig"))

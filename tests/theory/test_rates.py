@@ -2,6 +2,7 @@
 
 import doctest
 import math
+import re
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +31,43 @@ def beta_of(theta: Any, phi: Any, L: float, mu: float, eta: float, rho: float) -
     first = (1 / (4 * rho) - gamma2 / 2) / (1 / (4 * rho))
     beta = np.maximum(first, (1 / eta - theta * mu) / (1 / eta - theta * mu * phi))
     return np.where(theta * mu * phi < rho, beta, 1.0)
+
+
+@pytest.mark.filterwarnings("ignore:Theorem 1 promises next to nothing")
+@pytest.mark.parametrize("top", [-300.0, -100.0, 0.0, 154.0, 300.0, 308.2])
+@pytest.mark.parametrize("apart", [0.0, 10.0, 155.0, 300.0, 320.0, 616.0])
+def test_constants_of_any_size_have_a_rate_or_a_sentence(top: float, apart: float) -> None:
+    """Never a division by zero, an overflow, or a number that is none."""
+    L, mu = 10.0**top, 10.0 ** (top - apart)
+    if mu == 0:
+        return
+    assert math.log10(theory.best_rho(L, mu)) == pytest.approx(top - apart / 2, abs=1e-2)
+    promises: list[Callable[[], Any]] = [
+        lambda: theory.best_gpdmm(L, mu),
+        lambda: theory.best_gpdmm(L, mu, 0.9 / L),
+        lambda: theory.gpdmm_rate(L, mu, 0.9 / L, 1.0),
+        lambda: theory.pdmm_rate(L, mu, theory.best_rho(L, mu)),
+        lambda: theory.pdmm_rate(L, mu, 1e-308),
+        lambda: theory.pdmm_rate(L, mu, 1e308),
+    ]
+    for promise in promises:
+        sentence = "orders of magnitude apart, or more than a number can count"
+        try:
+            found = promise()
+            assert 0 < found.decrease <= 1
+            found.rounds(1e-6)
+        except ValueError as error:
+            sentence = str(error)
+        assert re.search("orders of magnitude apart|can count", sentence)
+
+
+def test_best_gpdmm_scales() -> None:
+    plain = theory.best_gpdmm(1e10, 1.0)
+    large = theory.best_gpdmm(1e308, 1e298)
+    assert large.decrease == pytest.approx(plain.decrease, rel=1e-9)
+    assert large.rho == pytest.approx(1e298 * plain.rho, rel=1e-6)
+    with pytest.raises(ValueError, match=r"smoothness=1e\+308 and strong_convexity=1e-308 are too"):
+        theory.best_gpdmm(1e308, 1e-308)
 
 
 @sometimes

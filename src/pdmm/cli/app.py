@@ -9,12 +9,10 @@ from typing import Annotated
 try:
     import matplotlib
     import typer
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,
         TaskProgressColumn,
-        TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
@@ -23,6 +21,7 @@ except ImportError as error:
 
 import pdmm
 from pdmm.cli import federate
+from pdmm.cli.terminal import terminal, text_column
 
 app = typer.Typer(
     help="Federated optimisation with the primal-dual method of multipliers.",
@@ -66,7 +65,7 @@ def demo(
     from pdmm.paper import demo as setting
     from pdmm.report import figures, text_tables
 
-    console = Console()
+    console = terminal()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -76,7 +75,7 @@ def demo(
         f"of {setting.FEATURES} features each, generated in memory.\n"
         f"step size {setting.STEP:g}, {setting.STEPS} local steps a round, {rounds} rounds.\n"
     )
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    columns = (text_column("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("generating data", total=rounds * len(setting.methods()))
         runs = setting.run(rounds, lambda name: bar.update(task, advance=1, description=name))
@@ -87,7 +86,7 @@ def demo(
         f"Least squares, {setting.CLIENTS} clients, {setting.STEPS} local steps",
         out / "demo.png",
     )
-    console.print(f"\nFigure: {path}")
+    console.print(f"\nFigure: {path}", soft_wrap=True)
 
 
 @app.command()
@@ -120,9 +119,9 @@ def reproduce(
     except ImportError as error:
         raise typer.BadParameter(str(error)) from None
     folder = out or Path("out") / ("reproduction-quick" if quick else "reproduction")
-    console = Console(quiet=mpi is not None and mpi.rank > 0)
+    console = terminal(quiet=mpi is not None and mpi.rank > 0)
     columns = (
-        TextColumn("{task.description:<40}"),
+        text_column("{task.description:<40}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
@@ -140,13 +139,16 @@ def reproduce(
             )
     except DataError as error:
         notes = getattr(error, "__notes__", [])
-        console.print("\n".join([str(error), *notes]), markup=False, soft_wrap=True)
+        console.print("\n".join([str(error), *notes]), soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        console.print(f"Stopped; finished runs are in {folder / 'runs'} and will not be repeated.")
+        console.print(
+            f"Stopped; finished runs are in {folder / 'runs'} and will not be repeated.",
+            soft_wrap=True,
+        )
         raise typer.Exit(130) from None
     for path in written:
-        console.print(str(path), markup=False, highlight=False, soft_wrap=True)
+        console.print(str(path), soft_wrap=True)
 
 
 app.add_typer(federate.app, name="federate")
@@ -168,18 +170,18 @@ def fetch(
 
     if name not in NAMES:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(NAMES)}")
-    console = Console()
+    console = terminal()
     try:
         with _needs("pdmm data fetch"):
             files, origin = find(name, folder)
     except DataError as error:
-        console.print(str(error), markup=False, soft_wrap=True)
+        console.print(str(error), soft_wrap=True)
         raise typer.Exit(1) from None
     size = sum(len(contents) for contents in files.values()) / 1e6
-    console.print(f"{name}: {len(files)} files, {size:.0f} MB, checked.", highlight=False)
-    console.print(f"From {origin}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{name}: {len(files)} files, {size:.0f} MB, checked.", soft_wrap=True)
+    console.print(f"From {origin}", soft_wrap=True)
     if (kept := cache_folder() / name).is_dir():
-        console.print(f"Kept in {kept}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"Kept in {kept}", soft_wrap=True)
 
 
 def main() -> None:

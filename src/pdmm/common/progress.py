@@ -22,7 +22,7 @@ def progress_bar(name: str, rounds: int, show: bool) -> Iterator[Callable[[int],
     except ImportError:
         raise ImportError("progress=True needs rich: pip install 'pdmm[cli]'") from None
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("rounds"),

@@ -1,13 +1,12 @@
 """Runs between organisations: what a researcher calls. NVIDIA FLARE carries the messages."""
 
+from pdmm.flare.model_files import Model, read_model
 from pdmm.flare.runs import (
-    Model,
     Overview,
     RunError,
     complete,
     named_method,
     overview,
-    read_model,
     resumption,
     settings,
 )

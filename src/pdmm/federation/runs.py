@@ -1,16 +1,14 @@
 """The names of :mod:`pdmm.federation`, where scripts of version 0.1 look for them."""
 
+from pdmm.flare.model_files import Model, history_path, read_model
 from pdmm.flare.runs import (
-    Model,
     Overview,
     RunError,
     checked_name,
     complete,
-    history_path,
     named_method,
     new_name,
     overview,
-    read_model,
     resumption,
     settings,
 )

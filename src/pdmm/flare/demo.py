@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pdmm
 from pdmm.common.packing import unpack
 from pdmm.common.whole_files import write_whole
+from pdmm.flare.model_files import Model
 from pdmm.flare.processes import LocalFederation
-from pdmm.flare.runs import Model, complete, settings
+from pdmm.flare.runs import complete, settings
 
 PATIENTS = 400
 FEATURES = 20

@@ -1,6 +1,5 @@
 """Runs of a federation, as the researcher sees them: submitted, followed, taken up again."""
 
-import json
 import re
 import tempfile
 import time
@@ -10,15 +9,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-import numpy.typing as npt
-from safetensors import safe_open
-
 import pdmm
 from pdmm.common.checks import not_negative, one_of, positive, whole
 from pdmm.common.packing import pack
-from pdmm.common.whole_files import write_whole
 from pdmm.flare.admin import Admin, Status
+from pdmm.flare.model_files import Model, check_out, read_model, write_model
 from pdmm.flare.server_run import HISTORY, MODEL
 from pdmm.methods.registry import METHODS
 
@@ -28,18 +23,6 @@ AUTO = "auto"  # the method that is chosen too
 
 class RunError(Exception):
     """A run did not come to its end; the message says why, and what to do."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """What a run of a federation found."""
-
-    x: npt.NDArray[Any]
-    """The model."""
-    result: dict[str, Any]
-    """What the server says of it: reason, rounds, objective, certificate, method, sites."""
-    restarts: int = 0
-    """How often the run had to be taken up again."""
 
 
 def method_names() -> tuple[str, ...]:
@@ -131,6 +114,7 @@ def complete(
     sites: Sequence[str] | None = None,
     restarts: int = 5,
     wait: float = 600.0,
+    force: bool = False,
     show: Callable[[dict[str, Any]], object] = lambda progress: None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Model:
@@ -143,9 +127,15 @@ def complete(
         sites: those that take part; those that are connected now, if not given.
         restarts: how often to take the run up again, at most.
         wait: seconds to wait for the server and for all sites, at most.
+        force: write over a model that is there; otherwise nothing is submitted then.
         show: takes the progress, whenever there is news.
         say: takes what happened besides, in words.
     """
+    if out is not None:
+        check_out(out, force)
+    weights = asked.get("weights")
+    if sites is not None:
+        check_weights(weights, sites)
     names, again = list(sites) if sites is not None else None, 0
     with Admin(kit, patience=wait) as admin:
         job, states = None, _jobs(admin, asked["run"])
@@ -157,18 +147,19 @@ def complete(
             job = running[0]
             say("the run goes on still, as it was asked to: its model is fetched when it is done")
         elif done and asked.get("resume") and not asked.get("more_rounds"):
-            return _fetched(admin, done[0], out, again)
+            return _fetched(admin, done[0], out, again, force)
         if names is None:
             names = next((s for s in map(admin.sites_of, states) if s), None) or admin.sites()
             if not names:
                 raise RunError("no site is connected: start the sites first")
+            check_weights(weights, names)
         say(f"sites: {', '.join(names)}")
         while True:
             again_asked = {**asked, "again": again > 0}
             job = job or admin.submit(again_asked, asked["run"], names)
             status = _follow(admin, job, names, wait, show)
             if status.state == "finished":
-                return _fetched(admin, job, out, again)
+                return _fetched(admin, job, out, again, force)
             if status.state == "aborted":
                 raise RunError(
                     "an admin aborted the run; to go on from its checkpoint: "
@@ -240,28 +231,37 @@ def _follow(
     return status
 
 
-def _fetched(admin: Admin, job: str, out: Path | None, again: int) -> Model:
+def _fetched(admin: Admin, job: str, out: Path | None, again: int, force: bool) -> Model:
     with tempfile.TemporaryDirectory(prefix="pdmm-model-") as folder:
         admin.result(job, Path(folder))
         model = Path(folder) / MODEL
         if not model.is_file():
             raise RunError(f"job {job} has ended, but there is no model in its result")
         if out is not None:
-            write_whole(history_path(out), (Path(folder) / HISTORY).read_bytes())
-            write_whole(out, model.read_bytes())
+            _check_out_again(out, force)
+            write_model(out, model.read_bytes(), (Path(folder) / HISTORY).read_bytes())
         return read_model(model, again)
 
 
-def history_path(out: Path) -> Path:
-    """Where the history of a model goes."""
-    return out.with_suffix(".history.csv")
+def _check_out_again(out: Path, force: bool) -> None:
+    """A run takes long: something may be there by now."""
+    try:
+        check_out(out, force)
+    except ValueError as error:
+        raise RunError(
+            f"the run is done, but its model is not written: {error}. To fetch it then: pdmm "
+            "federate resume NAME --kit ... --out ..."
+        ) from None
 
 
-def read_model(path: Path, restarts: int = 0) -> Model:
-    """A model that was written by a run of a federation."""
-    with safe_open(path, framework="numpy") as file:
-        said = json.loads((file.metadata() or {}).get("result", "{}"))
-        return Model(np.array(file.get_tensor("x")), said, restarts)
+def check_weights(weights: Mapping[str, float] | None, sites: Sequence[str]) -> None:
+    """Refuse weights that are for other sites than those of a run."""
+    if weights is None or set(weights) == set(sites):
+        return
+    raise ValueError(
+        f"weights are for {', '.join(sorted(weights))}, but the sites are "
+        f"{', '.join(sorted(sites))}: each of these needs one"
+    )
 
 
 @dataclass(frozen=True)

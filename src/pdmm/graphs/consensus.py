@@ -11,7 +11,8 @@ from scipy import sparse
 from pdmm.graphs.agreement import Agreement
 from pdmm.graphs.edges import Edges, Flags, Part
 from pdmm.graphs.incidence import Incidence, Indices
-from pdmm.graphs.spectrum import Slowest, slowest_of_graph
+from pdmm.graphs.modes import Modes
+from pdmm.graphs.spectrum import modes_of_graph
 from pdmm.problems.block import Floats
 
 CACHED = 2**15  # numbers that are worked on at a time
@@ -82,10 +83,10 @@ class Consensus(Edges):
         return np.atleast_1d(values[row])
 
     def mean_stiffness(self) -> npt.NDArray[np.float64]:
-        return np.maximum(self.incidence.degree, 1).astype(np.float64)
+        return self.incidence.degree.astype(np.float64)
 
-    def slowest(self) -> Slowest:
-        return slowest_of_graph(self.incidence)
+    def modes(self) -> Modes:
+        return modes_of_graph(self.incidence)
 
     def allowed(self) -> Agreement:
         return Agreement(self.incidence.components, self.dimension)

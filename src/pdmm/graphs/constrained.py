@@ -8,11 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from pdmm.graphs.constraint_modes import modes_of_component
 from pdmm.graphs.edges import Edges, Flags, Part
 from pdmm.graphs.incidence import Incidence, Indices, ranges
 from pdmm.graphs.kernel import Kernel
-from pdmm.graphs.spectrum import Slowest, slowest_of_constraints
+from pdmm.graphs.modes import Along, ByNode, Modes
+from pdmm.graphs.spectrum import Linked, linked_components
 from pdmm.problems.block import Floats
+
+DENSE = 600  # unknowns of a component up to which its eigenvalues are computed
+ASSUMED = 0.95  # the eigenvalue of larger ones
 
 
 class Constrained(Edges):
@@ -115,10 +120,50 @@ class Constrained(Edges):
         squares = np.zeros(self.incidence.nodes)
         for B, node in zip(self.matrices, self.incidence.holder, strict=True):
             squares[node] += 1.0 if B is None else float((B * B).sum()) / B.shape[1]
-        return np.maximum(squares, 1e-12 * max(float(squares.max()), 1e-300))
+        return squares
 
-    def slowest(self) -> Slowest:
-        return slowest_of_constraints(self.C, self.dimensions)
+    def modes(self) -> Modes:
+        linked = linked_components(self.incidence)
+        columns = np.repeat(linked.labels, np.where(linked.held, self.dimensions, 0))
+        if np.bincount(columns).max(initial=0) > DENSE:
+            return self._assumed_modes(linked)
+        return self._exact_modes(linked)
+
+    def _exact_modes(self, linked: Linked) -> Modes:
+        """By the eigenvalues of every component."""
+        C = self.C.astype(np.float64)
+        row_nodes = np.repeat(self.incidence.holder, self.both)
+        column_nodes = np.repeat(np.arange(self.incidence.nodes), self.dimensions)
+        rows_of = _grouped(linked.labels[row_nodes], linked.number)
+        held = np.flatnonzero(linked.held[column_nodes])
+        columns_of = [
+            held[own] for own in _grouped(linked.labels[column_nodes[held]], linked.number)
+        ]
+        found = [
+            modes_of_component(
+                C[rows][:, columns].toarray(), row_nodes[rows], column_nodes[columns]
+            )
+            for rows, columns in zip(rows_of, columns_of, strict=True)
+        ]
+        size = self.x_shape[0]
+        return Modes(
+            common=Along(columns_of, [part.common for part in found], self.offset, size),
+            slow=Along(columns_of, [part.slow for part in found], self.offset, size),
+            gap=np.array([part.gap for part in found]),
+        )
+
+    def _assumed_modes(self, linked: Linked) -> Modes:
+        """By the sizes of the matrices alone: as if all rows had the same B_{i|j} x_i."""
+        rows = np.bincount(self.incidence.holder, self.both, self.incidence.nodes)
+        total = np.bincount(linked.labels, rows, linked.number)[linked.labels]
+        squares = self.mean_stiffness() * self.dimensions
+        some = squares > 0
+        weights = np.zeros(self.incidence.nodes)
+        ranks = np.minimum(rows, self.dimensions)
+        weights[some] = (rows * ranks / total)[some] / squares[some]
+        directions = ByNode(weights, linked.labels, linked.number)
+        gap = np.full(linked.number, 1 - ASSUMED)
+        return Modes(directions, directions, gap, doubt="assumed")
 
     def allowed(self) -> Kernel:
         C = self.C.astype(np.float64)
@@ -140,6 +185,12 @@ class ConstrainedPart(Part):
 
     def gather(self, z: Floats) -> Floats:
         return np.asarray(self.C.T @ z)
+
+
+def _grouped(labels: Indices, count: int) -> list[Indices]:
+    """For each label, where it stands, in order."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=count))[:-1])
 
 
 def _stacked(parts: list[Any]) -> Any:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pdmm.graphs.allowed import Allowed
 from pdmm.graphs.incidence import Incidence, Indices
-from pdmm.graphs.spectrum import Slowest
+from pdmm.graphs.modes import Modes
 from pdmm.problems.block import Floats
 
 Flags = npt.NDArray[np.bool_]
@@ -91,8 +91,8 @@ class Edges(ABC):
         """For each node, the mean eigenvalue of the sum over j of B_{i|j}'B_{i|j}."""
 
     @abstractmethod
-    def slowest(self) -> Slowest:
-        """The part of the error that dies last."""
+    def modes(self) -> Modes:
+        """The parts of the error that decide how fast it dies."""
 
     @abstractmethod
     def allowed(self) -> Allowed:

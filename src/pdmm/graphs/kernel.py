@@ -9,6 +9,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import ArpackError, eigsh, splu
 
 from pdmm.graphs.allowed import Allowed, Basis, Quadratics
+from pdmm.graphs.blocks import block_diagonal
 from pdmm.graphs.incidence import Indices
 
 Vector = npt.NDArray[np.float64]
@@ -26,7 +27,7 @@ class Kernel(Allowed):
     """
 
     def __init__(self, A: Any, offsets: Indices) -> None:
-        self.A = A
+        self.A = _with_equal_rows(A)
         self.offsets = offsets
 
     def minimise_quadratics(self, functions: Sequence[Quadratics]) -> Vector | None:
@@ -58,20 +59,12 @@ class Kernel(Allowed):
         """All H_i on the diagonal of one sparse matrix, and all c_i."""
         n = self.A.shape[1]
         c = np.zeros(n)
-        entries: list[Vector] = []
-        down: list[Indices] = []
-        across: list[Indices] = []
+        parts = []
         for part in functions:
             index = self.offsets[part.nodes][:, None] + np.arange(part.dimension)
-            rows, columns = index, index
-            if not part.diagonal:
-                rows, columns = np.broadcast_arrays(index[:, :, None], index[:, None, :])
             c[index] = part.linear()
-            entries.append(part.hessians().ravel())
-            down.append(rows.ravel())
-            across.append(columns.ravel())
-        coordinates = (np.concatenate(down), np.concatenate(across))
-        return sparse.csr_array((np.concatenate(entries), coordinates), shape=(n, n)), c
+            parts.append((index, part.hessians()))
+        return block_diagonal(parts, n), c
 
     def _unique(self, H: Any) -> bool:
         """Whether no direction is left free by functions and constraints."""
@@ -90,6 +83,12 @@ class Kernel(Allowed):
             return None
         N = linalg.null_space(self.A.toarray())
         return Basis(lambda y: N @ y, lambda slope: N.T @ slope, N.shape[1])
+
+
+def _with_equal_rows(A: Any) -> Any:
+    """The same constraints, each multiplied such that none is small beside another."""
+    size = np.sqrt(A.power(2).sum(axis=1))
+    return (sparse.diags_array(1 / np.where(size > 0, size, 1.0)) @ A).tocsr()
 
 
 def _scale(H: Any) -> float:

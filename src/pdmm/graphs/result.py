@@ -55,3 +55,11 @@ class NetworkResult:
     """The seed that was given."""
     choices: tuple[str, ...] = ()
     """What was chosen for the user, and why, one sentence for each choice."""
+
+    def __repr__(self) -> str:
+        last = {name: column[-1] for name, column in self.history.items()}
+        final = f"rho {self.rho:.3g}, objective {last['objective']:.6g}"
+        final += f", consensus {last['consensus']:.3g}"
+        if "error" in last:
+            final += f", error {last['error']:.3g}"
+        return f"NetworkResult({self.reason}; {final})"

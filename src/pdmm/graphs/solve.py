@@ -138,8 +138,8 @@ def solve_network(
     if ending.diverged:
         reason = reasons.diverged(network, x, ending.iterations, settings)
         x = recorder.last
-    elif reasons.circles(settings.relaxation, history):
-        reason += reasons.CIRCLES
+    elif reasons.stuck(history):
+        reason += reasons.why_stuck(groups, settings.relaxation, penalty, bool(choices))
     _warn_of_solver(network, updates)
     return NetworkResult(
         x=NodeVectors(network, x.copy()),

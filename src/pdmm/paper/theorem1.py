@@ -103,7 +103,7 @@ def _fedsplit(problem: pdmm.Problem, settings: dict[str, Any], rounds: int) -> C
     method = pdmm.InexactFedSplit(1 / rho, eta, settings["local_steps"], settings["start"])
     x0 = _minimiser(problem, rho) if settings["x0"] == "x*" else None
     trace = theory.trace_fedsplit(problem, method, rounds, x0=x0)
-    return Comparison(trace.distance, trace.bound, theory.pdmm_rate(L, mu, rho).rate)
+    return Comparison(trace.distance, trace.proven, theory.pdmm_rate(L, mu, rho).rate)
 
 
 def largest_smoothness(problem: pdmm.Problem) -> float:

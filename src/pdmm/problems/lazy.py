@@ -268,8 +268,9 @@ class LazyBlock(Block):
     def prox(
         self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
     ) -> Floats:
-        rows = zip(self.parts, self._each(anchor), self._each(start), strict=True)
-        solved = [part.prox(own, rho, begin) for part, own, begin in rows]
+        left = [None] * self.size if slack is None else [slack[k : k + 1] for k in range(self.size)]
+        rows = zip(self.parts, self._each(anchor), self._each(start), left, strict=True)
+        solved = [part.prox(own, rho, begin, some) for part, own, begin, some in rows]
         for part in self.parts:
             self.tally.add(part.tally)
         return np.concatenate(solved)

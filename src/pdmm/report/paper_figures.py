@@ -48,7 +48,8 @@ def grid(
         up: label of the vertical axes; a list with one for each row if these differ.
         stem: path of the files, without suffix.
         floor: lowest value to show, where curves end in rounding noise.
-        top: highest value to show, where curves of less than a decade begin above all else.
+        top: highest value to show, where curves of less than a decade begin above all else; more
+            in a row with a curve that would not come below it.
         panel_size: width and height of a panel, in inches.
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
@@ -71,8 +72,7 @@ def grid(
             if floor is not None:
                 axis.set_ylim(bottom=floor)
             if top is not None:
-                lowest = min(float(np.nanmin(c.y)) for panel in row for c in panel.curves)
-                _less_than_a_decade(axis, 0.93 * lowest, top)
+                _less_than_a_decade(axis, *_limits(row, top))
     for row_axes, title, label in zip(axes, row_titles, up_labels, strict=True):
         row_axes[0].set_ylabel(f"{title}\n{label}" if title else label)
     # Rows that share their horizontal axis are labelled once, below the last.
@@ -95,14 +95,31 @@ def _draw(axis: Any, panel: Panel) -> None:
     axis.margins(x=0.01)
     if panel.log_across:
         axis.set_xscale("log")
+        seen = np.concatenate([curve.x[curve.x > 0] for curve in panel.curves])
+        if seen.max() < 30 * seen.min():  # powers of ten would be too few ticks
+            _plain_ticks(axis.xaxis, (1.0, 2.0, 5.0))
+
+
+def _limits(row: list[Panel], top: float) -> tuple[float, float]:
+    """The lowest and highest value of a row of which every curve is to be seen."""
+    curves = [curve for panel in row for curve in panel.curves]
+    lowest = [float(np.nanmin(curve.y)) for curve in curves]
+    if max(lowest) < top:
+        return 0.93 * min(lowest), top
+    return 0.93 * min(lowest), max(float(np.nanmax(curve.y)) for curve in curves)
 
 
 def _less_than_a_decade(axis: Any, lowest: float, highest: float) -> None:
     """Limits of a vertical axis so short that powers of ten would be too few ticks."""
     axis.set_ylim(lowest, highest)
-    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 4.0, 6.0)))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    _plain_ticks(axis.yaxis, (1.0, 2.0, 3.0, 4.0, 6.0))
+
+
+def _plain_ticks(axis: Any, multiples: tuple[float, ...]) -> None:
+    """Numbers at these multiples of powers of ten."""
+    axis.set_major_locator(LogLocator(subs=multiples))
+    axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _legend(figure: Figure, axes: Iterable[Any]) -> None:

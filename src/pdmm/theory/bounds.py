@@ -81,7 +81,8 @@ def fedsplit_bound(
     with z the anchors z_{s|i}, stacked: z_i^1 = x0 and z_i* = x* + gamma grad f_i(x*). In each
     round the exact map shrinks ‖z - z*‖ by c, an error b of x_i moves z_i by 2 b, and x_s is a
     mean of m of them. The errors add up to the offset 2 b/(1 - c) = (sqrt(kappa) + 1) b,
-    which no number of rounds removes.
+    which no number of rounds removes. With kappa = 1, c is 0 and only the offset is left. A run
+    ends in rounding, of which this bound knows nothing; that of :func:`trace_fedsplit` does.
 
     The bound as printed in the paper has ‖x_s^0 - x*‖ in place of ‖z^1 - z*‖, and is false:
     from x0 = x* and with exact steps it says that x_s never moves, but it does, since
@@ -103,7 +104,7 @@ def fedsplit_bound(
     Example:
         >>> import pdmm
         >>> bound = pdmm.theory.fedsplit_bound(9.0, 1.0, 8.0, 0.0, rounds=3, clients=4)
-        >>> bound.tolist()
+        >>> bound.round(6).tolist()
         [2.0, 1.0, 0.5]
         >>> pdmm.theory.fedsplit_bound(9.0, 1.0, 8.0, 0.01, rounds=50, clients=4)[-1].round(6)
         np.float64(0.04)

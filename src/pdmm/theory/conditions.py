@@ -35,6 +35,15 @@ def step_below(step_size: Any, L: float) -> float:
     return eta
 
 
+def too_far_apart(**constants: float) -> ValueError:
+    """The error for constants of which floating-point numbers cannot make a rate."""
+    *some, last = (f"{name}={value:g}" for name, value in constants.items())
+    return ValueError(
+        f"{', '.join(some)} and {last} are too many orders of magnitude apart for floating-point "
+        "numbers"
+    )
+
+
 def rounds_to(accuracy: Any, decrease: float) -> int:
     """The least n with (1 - decrease)^n <= accuracy."""
     part = number("accuracy", accuracy)
@@ -43,5 +52,13 @@ def rounds_to(accuracy: Any, decrease: float) -> int:
             f"accuracy must be between 0 and 1, got {accuracy!r}: it is the part of the first "
             "value that may be left, e.g. 1e-6"
         )
+    if decrease >= 1:
+        return 1
     # log1p: a rate within rounding of 1 has a logarithm all the same.
-    return 1 if decrease >= 1 else math.ceil(math.log(part) / math.log1p(-decrease))
+    count = math.log(part) / math.log1p(-decrease)
+    if count == math.inf:
+        raise ValueError(
+            f"a decrease of {decrease:g} a round takes more rounds to accuracy={part:g} than a "
+            "floating-point number can count"
+        )
+    return math.ceil(count)

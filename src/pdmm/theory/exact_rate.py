@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 
 from pdmm.common.checks import number, positive
-from pdmm.theory.conditions import curvatures, rounds_to
+from pdmm.theory.conditions import curvatures, rounds_to, too_far_apart
+
+TINY = 1e-300  # a ratio below this has lost digits, or all of them
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,17 @@ def pdmm_rate(
     a = number("relaxation", relaxation)
     if not 0 < a <= 1:
         raise ValueError(f"relaxation must be in (0, 1], got {a!r}: 1 is PDMM, 0.5 is ADMM")
-    delta = max(abs(L - rho) / (L + rho), abs(rho - mu) / (rho + mu))
-    # 1 - |u - v|/(u + v) = 2 min(u, v)/(u + v), without cancellation
-    decrease = a * min(2 * min(L, rho) / (L + rho), 2 * min(rho, mu) / (rho + mu))
-    return ExactRate(L, mu, rho, a, delta, (1 - a) + a * delta, decrease)
+    # |u - v|/(u + v) is (1 - t)/(1 + t), and 1 minus that is 2 t/(1 + t), without cancellation;
+    # the smaller ratio of the two has the larger of the one and the smaller of the other.
+    t = min(_ratio(L, rho), _ratio(rho, mu))
+    if t == 0:
+        raise too_far_apart(smoothness=L, strong_convexity=mu, rho=rho)
+    delta = (1 - t) / (1 + t)
+    return ExactRate(L, mu, rho, a, delta, (1 - a) + a * delta, a * (2 * t / (1 + t)))
+
+
+def _ratio(u: float, v: float) -> float:
+    return min(u, v) / max(u, v)
 
 
 def best_rho(smoothness: float, strong_convexity: float) -> float:
@@ -94,4 +103,7 @@ def best_rho(smoothness: float, strong_convexity: float) -> float:
         4.0
     """
     L, mu = curvatures(smoothness, strong_convexity)
-    return L * math.sqrt(mu / L)  # L mu may overflow
+    ratio = mu / L
+    if ratio < TINY:
+        return math.sqrt(L) * math.sqrt(mu)
+    return L * math.sqrt(ratio)  # L mu may overflow

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
 from pdmm.common.checks import positive
-from pdmm.theory.conditions import curvatures, rounds_to, step_below
+from pdmm.theory.conditions import curvatures, rounds_to, step_below, too_far_apart
 
 NOTHING = 1e-12  # a decrease per round below this is no promise that anyone can wait for
 
@@ -137,7 +137,7 @@ def gpdmm_rate(
     L, mu = curvatures(smoothness, strong_convexity)
     eta = step_below(step_size, L)
     rho = positive("rho", rho)
-    theorem = _theorem1(L, mu, eta, rho)
+    theorem = _theorem1(L, mu, _inverse(eta, L), rho / L, eta, rho)
     if theorem.decrease < NOTHING:
         best = best_gpdmm(L, mu, eta)
         warnings.warn(
@@ -178,26 +178,33 @@ def best_gpdmm(
         1906
     """
     L, mu = curvatures(smoothness, strong_convexity)
+    k = mu / L
+    if k == 0:
+        raise too_far_apart(smoothness=L, strong_convexity=mu)
     if step_size is not None:
         eta = step_below(step_size, L)
-        return _theorem1(L, mu, eta, _best_rho(L, mu, eta))
-    centre = math.sqrt(mu / L)
+        p = _inverse(eta, L)
+        q = _best_q(k, p)
+        return _theorem1(L, mu, p, q, eta, L * q)
 
-    def eta_at(log: float) -> float:
-        return 1 / (L * (1 + centre * math.exp(log)))
+    def p_at(log: float) -> float:
+        return 1 + math.sqrt(k) * math.exp(log)
 
     def loss(log: float) -> float:
-        eta = eta_at(log)
-        return -_theorem1(L, mu, eta, _best_rho(L, mu, eta)).decrease
+        p = p_at(log)
+        return -_decrease(k, p, _best_q(k, p))
 
-    eta = eta_at(_lowest(loss))
-    return _theorem1(L, mu, eta, _best_rho(L, mu, eta))
+    p = p_at(_lowest(loss))
+    q = _best_q(k, p)
+    return _theorem1(L, mu, p, q, 1 / L / p, L * q)
 
 
-def _best_rho(L: float, mu: float, eta: float) -> float:
-    centre = L * math.sqrt(2 * mu / L)
-    best = _lowest(lambda log: -_theorem1(L, mu, eta, centre * math.exp(log)).decrease)
-    return centre * math.exp(best)
+# All of it in units of L, so that nothing overflows on the way: k = mu/L, p = 1/(eta L), q = rho/L.
+
+
+def _best_q(k: float, p: float) -> float:
+    centre = math.sqrt(2 * k)
+    return centre * math.exp(_lowest(lambda log: -_decrease(k, p, centre * math.exp(log))))
 
 
 def _lowest(loss: Any) -> float:
@@ -205,21 +212,32 @@ def _lowest(loss: Any) -> float:
     return float(minimize_scalar(loss, bounds=(-35, 35), method="bounded").x)
 
 
-def _theorem1(L: float, mu: float, eta: float, rho: float) -> Theorem1:
-    """Theorem 1 at its best theta and phi, for constants that were checked."""
-    # in units of L, so that nothing overflows on the way
-    p = 1 / (eta * L)
-    q = rho / L
-    k = mu / L
+def _inverse(eta: float, L: float) -> float:
+    """1/(eta L)."""
+    part = eta * L
+    if part == 0:
+        raise too_far_apart(smoothness=L, step_size=eta)
+    return 1 / part
+
+
+def _decrease(k: float, p: float, q: float) -> float:
+    """1 - beta at the best theta and phi."""
     B = p + q + 2 * k / q
     t = 2 * math.sqrt(q * k)
     first = 2 * k / (B + math.sqrt(B - t) * math.sqrt(B + t))
-    decrease = min(first, q / p * (1 - L * eta) / 2)
-    if not 0 < decrease < math.inf:
-        raise ValueError(
-            f"smoothness={L:g}, strong_convexity={mu:g}, step_size={eta:g} and rho={rho:g} are too "
-            "many orders of magnitude apart for floating-point numbers"
-        )
+    return min(first, q / p * (1 - 1 / p) / 2)
+
+
+def _theorem1(L: float, mu: float, p: float, q: float, eta: float, rho: float) -> Theorem1:
+    """Theorem 1 at its best theta and phi, for constants that were checked."""
+    given = {"smoothness": L, "strong_convexity": mu, "step_size": eta, "rho": rho}
+    k = mu / L
+    if not all(0 < value < math.inf for value in (k, p, q, eta, rho)):
+        raise too_far_apart(**given)
+    decrease = _decrease(k, p, q)
+    gamma1 = decrease * p / q / eta
+    if not (0 < decrease < math.inf and gamma1 < math.inf):
+        raise too_far_apart(**given)
     beta = 1 - decrease
     return Theorem1(
         smoothness=L,
@@ -230,6 +248,6 @@ def _theorem1(L: float, mu: float, eta: float, rho: float) -> Theorem1:
         beta=beta,
         theta=min(decrease * (p + q * beta) / k, 1 - 2**-53),  # it may round to 1
         phi=q / (p + q * beta),
-        gamma1=decrease / (rho * eta * eta),
-        gamma2=decrease / (2 * rho),
+        gamma1=gamma1,
+        gamma2=decrease / 2 / rho,
     )

@@ -1,6 +1,7 @@
 """Runs of PDMM, FedSplit and Inexact FedSplit beside what is proven of them.
 
-What is said of rounding in ``traces`` is true here too.
+Their bounds allow for rounding, which is what remains where a theorem promises 0: with kappa = 1
+and exact steps x_s is x* after one round, but for rounding.
 """
 
 import math
@@ -15,6 +16,7 @@ from pdmm.problems.base import Problem
 from pdmm.theory.bounds import Curve, fedsplit_bound
 from pdmm.theory.conditions import curvatures
 from pdmm.theory.exact_rate import ExactRate, pdmm_rate
+from pdmm.theory.rounding import Rounding
 from pdmm.theory.traced import Vector, Watched, known, square, watch
 
 
@@ -24,13 +26,20 @@ class ExactTrace:
 
     Attributes:
         distance: what was measured.
-        bound: the first of them times rate^r.
+        proven: the first of them times rate^r.
+        rounding: what rounding may add to that.
         exact: the :class:`ExactRate`.
     """
 
     distance: Curve
-    bound: Curve
+    proven: Curve
+    rounding: Curve
     exact: ExactRate
+
+    @property
+    def bound(self) -> Curve:
+        """What the distances keep: proven + rounding."""
+        return self.proven + self.rounding
 
 
 @dataclass(frozen=True)
@@ -39,17 +48,24 @@ class FedSplitTrace:
 
     Attributes:
         distance: what was measured.
-        bound: what is proven, from the largest error that was measured.
+        proven: the bound, from the largest error that was measured.
+        rounding: what rounding may add to that.
         errors: the largest error of a client's steps, in every round.
         start: ‖z^1 - z*‖, from which the bound begins.
-        offset: the part of the bound that stays, (sqrt(kappa) + 1) max(errors).
+        offset: the part of what is proven that stays, (sqrt(kappa) + 1) max(errors).
     """
 
     distance: Curve
-    bound: Curve
+    proven: Curve
+    rounding: Curve
     errors: Curve
     start: float
     offset: float
+
+    @property
+    def bound(self) -> Curve:
+        """What the distances keep: proven + rounding."""
+        return self.proven + self.rounding
 
 
 def trace_pdmm(
@@ -93,9 +109,18 @@ def trace_pdmm(
     )
     with watch(problem, method, rounds, x0, x_star) as run:
         z_star = run.x_star - run.lam_star / exact.rho
-        states = [np.broadcast_to(run.x0, z_star.shape), *(z for _, _, _, z, _ in run)]
-    distance = np.array([math.sqrt(square(z - z_star)) for z in states])
-    return ExactTrace(distance, distance[0] * exact.rate ** np.arange(rounds + 1), exact)
+        doubt = Rounding(run, exact.smoothness, exact.strong_convexity, exact.rho)
+        distance = np.empty(rounds + 1)
+        rounding = np.empty(rounds + 1)
+        distance[0] = math.sqrt(square(run.x0 - z_star))
+        rounding[0] = 0.0
+        gathered = doubt.of_fixed_point  # in the first distance, and what rounds add
+        for r, done in enumerate(run, 1):
+            distance[r] = math.sqrt(square(done.z - z_star))
+            gathered = exact.rate * gathered + doubt.of_round(done, method.relaxation)
+            rounding[r] = gathered + doubt.of_fixed_point
+    proven = distance[0] * exact.rate ** np.arange(rounds + 1)
+    return ExactTrace(distance, proven, rounding, exact)
 
 
 def trace_fedsplit(
@@ -147,16 +172,33 @@ def trace_fedsplit(
     gamma = 1 / method.penalty
     distance = np.empty(rounds)
     errors = np.empty(rounds)
+    missed = server = 0.0
     with watch(problem, method, rounds, x0, x_star) as run:
+        doubt = Rounding(run, L, mu, method.penalty)
         start = math.sqrt(square(run.x0 - run.x_star - gamma * run.lam_star))
-        for r, (_, anchor, x, _, x_s) in enumerate(run):
-            errors[r] = np.linalg.norm(x - _exact_step(run, anchor, method.penalty), axis=1).max()
-            distance[r] = np.linalg.norm(x_s - run.x_star)
-    bound, offset = (
-        fedsplit_bound(L, mu, far, float(errors.max()), rounds, problem.clients, gamma)
-        for far in (start, 0.0)
+        for r, done in enumerate(run):
+            exact = _exact_step(run, done.anchor, method.penalty)
+            error = np.linalg.norm(done.x - exact, axis=1)
+            errors[r] = error.max()
+            distance[r] = np.linalg.norm(done.x_s - run.x_star)
+            missed = max(missed, float((error + doubt.of_steps(done.anchor, exact)).max()))
+            server = max(server, doubt.before(done), doubt.of_server(done.x_s, done.z))
+
+    def bound(far: float, b: float) -> Curve:
+        return fedsplit_bound(L, mu, far, b, rounds, problem.clients, gamma)
+
+    worst = float(errors.max())
+    proven = bound(start, worst)
+    # An x_s that is not the mean moves the anchors by twice as much, as an error of x_i does z_i.
+    wide = bound(start + doubt.of_fixed_point, missed + server) + doubt.of_optimum + server
+    return FedSplitTrace(
+        distance=distance,
+        proven=proven,
+        rounding=wide - proven,
+        errors=errors,
+        start=start,
+        offset=float(bound(0.0, worst)[-1]),
     )
-    return FedSplitTrace(distance, bound, errors, start, float(offset[-1]))
 
 
 def _exact_step(run: Watched, anchor: Vector, rho: float) -> Vector:

@@ -45,9 +45,9 @@ def test_a_good_answer_is_taken_apart() -> None:
 
 F32 = np.float32
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no list": ({"upload": np.ones((1, 2, 3), F32)}, "not the 1 fields of an upload"),
-    "too many": ({"upload": [np.ones((2, 3), F32)] * 2}, "not the 1 fields of an upload"),
-    "no draft": ({"draft": []}, "not the 1 fields of an draft"),
+    "no list": ({"upload": np.ones((1, 2, 3), F32)}, "not an upload: it must have the field dz"),
+    "too many": ({"upload": [np.ones((2, 3), F32)] * 2}, "not an upload: it must have the field"),
+    "no draft": ({"draft": []}, "not a draft: it must have the field x"),
     "clients": ({"upload": [np.ones((3, 3), F32)]}, r"dz of shape \(3, 3\), not \(2, 3\)"),
     "length": ({"draft": [np.ones((2, 4), F32)]}, r"x of shape \(2, 4\), not \(2, 3\)"),
     "a number": ({"upload": [1.0]}, r"dz of shape \(\), not \(2, 3\)"),

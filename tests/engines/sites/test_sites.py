@@ -270,7 +270,10 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "thin draft": (poison("draft", lambda v: v[:, :1]), r"x of shape \(1, 1\), not \(1, 6\)"),
     "draft dtype": (poison("draft", lambda v: v.astype(np.float32)), "x in float32, not float64"),
     "draft number": (poison("draft", lambda v: np.nan), r"x of shape \(\), not \(1, 6\)"),
-    "fields": (lambda answer: {**answer, "upload": []}, "not the 1 fields of an upload"),
+    "fields": (
+        lambda answer: {**answer, "upload": []},
+        "what is not an upload: it must have the field dz",
+    ),
 }
 UNREADABLE: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "no upload": ("round", lambda answer: {k: answer[k] for k in answer if k != "upload"}),

@@ -70,3 +70,21 @@ def test_gradient_steps_of_softmax_and_functions() -> None:
     assert result.history["error"][-1] < 1e-7
     same = pdmm.solve_network(network, 0.3, 700, "asynchronous", local_steps=2, record_every=100)
     assert same.history["error"][-1] < 1e-7
+
+
+@pytest.mark.parametrize("schedule", ["synchronous", "asynchronous"])
+def test_nodes_with_different_numbers_of_samples(schedule: Any) -> None:
+    """One problem for all nodes does what a problem for each node does."""
+    rng = np.random.default_rng(0)
+    sizes = (5, 7, 5, 9)
+    X = [rng.standard_normal((n, 2)) for n in sizes]
+    y = [rng.integers(0, 2, n) for n in sizes]
+    graph = nx.path_graph(4)
+    settings: dict[str, Any] = {"schedule": schedule, "local_steps": 3, "iterations": 40}
+    whole = pdmm.solve_network(
+        pdmm.Network(graph, pdmm.SoftmaxRegression(X, y, 2, 0.1)), **settings
+    )
+    single = [pdmm.SoftmaxRegression([X[i]], [y[i]], 2, 0.1) for i in range(4)]
+    one_by_one = pdmm.solve_network(pdmm.Network(graph, single), **settings)
+    np.testing.assert_allclose(np.asarray(whole.x), np.asarray(one_by_one.x), atol=1e-12)
+    assert whole.history["error"][-1] < whole.history["error"][0]

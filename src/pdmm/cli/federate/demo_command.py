@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pdmm.cli.federate.showing import explained, progress, speaker, summary
+from pdmm.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from pdmm.flare.demo import Outcome
@@ -16,7 +16,7 @@ def demo(
     sites: Annotated[int, typer.Option(min=1, max=20, help="How many hospitals.")] = 3,
 ) -> None:
     """Run a whole federation on this computer: a server, sites, TLS, and AGPDMM between them."""
-    console = Console()
+    console = terminal()
     say = speaker(console)
     with explained(console):
         from pdmm.flare import demo as setting

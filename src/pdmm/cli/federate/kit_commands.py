@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pdmm.cli.federate.options import Kit
 from pdmm.cli.federate.showing import Say, explained, speaker
+from pdmm.cli.terminal import terminal
 
 
 def site(
@@ -20,7 +20,7 @@ def site(
     ] = True,
 ) -> None:
     """Prepare a site's start-up kit: its problem, and what jobs may ask for. Run it at the site."""
-    console = Console()
+    console = terminal()
     say = speaker(console)
     with explained(console):
         from pdmm.flare.kits import CLASSES, prepare_site, tried_problem
@@ -36,7 +36,7 @@ def site(
 
 def server(kit: Kit) -> None:
     """Prepare the server's start-up kit. Run it at the server."""
-    console = Console()
+    console = terminal()
     say = speaker(console)
     with explained(console):
         from pdmm.flare.kits import CLASSES, prepare_server

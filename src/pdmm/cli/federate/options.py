@@ -9,6 +9,7 @@ import pdmm
 
 Kit = Annotated[Path, typer.Option(help="A start-up kit, as `nvflare provision` makes it.")]
 Out = Annotated[Path, typer.Option(help="A file for the model, safetensors.")]
+Force = Annotated[bool, typer.Option("--force", help="Write over a model that is there.")]
 Number = Annotated[str | None, typer.Option(help="A number; auto, if left out.")]
 Restarts = Annotated[int, typer.Option(min=0, help="How often to take the run up again.")]
 Wait = Annotated[
@@ -38,12 +39,17 @@ def weights(text: str | None) -> dict[str, float] | None:
     """
     if text is None:
         return None
-    found = {}
+    found: dict[str, float] = {}
     for part in text.split(","):
-        name, equals, value = part.partition("=")
-        if not equals:
+        name, _, value = (word.strip() for word in part.partition("="))
+        if not name or not value:
             raise ValueError(f"--weights must be site=number,site=number, got {text!r}")
-        found[name.strip()] = float(number("weights", value))
+        if name in found:
+            raise ValueError(f"--weights has two weights for {name}: {text!r}")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise ValueError(f"--weights must have a number for {name}, got {value!r}") from None
     return found
 
 
@@ -55,7 +61,10 @@ def names(text: str | None) -> list[str] | None:
     """
     if text is None:
         return None
-    return [name.strip() for name in text.split(",")]
+    found = [name.strip() for name in text.split(",")]
+    if "" in found or len(set(found)) < len(found):
+        raise ValueError(f"--sites must be site,other, each of them once, got {text!r}")
+    return found
 
 
 def regulariser(l1: float | None, l2: float | None) -> pdmm.Regulariser | None:

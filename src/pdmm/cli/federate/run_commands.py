@@ -1,15 +1,16 @@
 """``pdmm federate submit``, ``resume`` and ``status``: runs on a federation that exists."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from pdmm.cli.federate import options
-from pdmm.cli.federate.options import Kit, Number, Out, Restarts, Wait
+from pdmm.cli.federate.options import Force, Kit, Number, Out, Restarts, Wait
 from pdmm.cli.federate.showing import explained, progress, speaker, summary
+from pdmm.cli.terminal import terminal
 
 
 def submit(
@@ -51,10 +52,11 @@ def submit(
     every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     restarts: Restarts = 5,
     wait: Wait = 600.0,
+    force: Force = False,
     run: Annotated[str | None, typer.Option(help="The run's name; made up if left out.")] = None,
 ) -> None:
     """Run a method on a federation that exists, and fetch the model."""
-    console = Console()
+    console = terminal()
     with explained(console):
         from pdmm.flare import runs
 
@@ -80,7 +82,8 @@ def submit(
             every=every,
             run=run,
         )
-        _complete(console, kit, asked, out, options.names(sites), restarts, wait)
+        how = {"sites": options.names(sites), "restarts": restarts, "wait": wait, "force": force}
+        _complete(console, kit, asked, out, how)
 
 
 def _complete(
@@ -88,19 +91,16 @@ def _complete(
     kit: Path,
     asked: dict[str, Any],
     out: Path,
-    sites: list[str] | None,
-    restarts: int,
-    wait: float,
+    how: dict[str, Any],
 ) -> None:
-    from pdmm.flare import runs
+    from pdmm.flare import model_files, runs
 
+    model_files.check_out(out, how["force"])
     say = speaker(console)
     say(f"Run {asked['run']}")
     try:
         with progress(console) as show:
-            model = runs.complete(
-                kit, asked, out, sites=sites, restarts=restarts, wait=wait, show=show, say=say
-            )
+            model = runs.complete(kit, asked, out, show=show, say=say, **how)
     except KeyboardInterrupt:
         say(
             f"If it has been submitted, the run goes on without you. To see it: pdmm federate "
@@ -110,7 +110,7 @@ def _complete(
         raise
     for line in summary(model.result):
         say(line)
-    say(f"Model: {out}\nHistory: {runs.history_path(out)}")
+    say(f"Model: {out}\nHistory: {model_files.history_path(out)}")
 
 
 def resume(
@@ -131,34 +131,41 @@ def resume(
     ] = None,
     restarts: Restarts = 5,
     wait: Wait = 600.0,
+    force: Force = False,
 ) -> None:
     """Go on with a run from its checkpoint at the server, and fetch the model.
 
     A run that still goes on is followed; one that had come to its end gives its model again.
     """
-    console = Console()
+    console = terminal()
     with explained(console):
         from pdmm.flare import runs
 
         asked = runs.resumption(name, rounds=rounds, timeout=timeout, patience=patience)
-        _complete(console, kit, asked, out, options.names(sites), restarts, wait)
+        how = {"sites": options.names(sites), "restarts": restarts, "wait": wait, "force": force}
+        _complete(console, kit, asked, out, how)
 
 
 def status(kit: Kit) -> None:
     """Show which sites are connected, and how the runs stand."""
-    console = Console()
+    console = terminal()
     with explained(console):
         from pdmm.flare.runs import overview
 
         found = overview(kit)
-        console.print(f"Sites connected: {', '.join(found.sites) or 'none'}", markup=False)
-        if not found.runs:
-            console.print("No runs yet.")
-            return
-        table = Table(title="Runs", title_justify="left")
-        for heading in ("run", "began", "state"):
-            table.add_column(heading, no_wrap=True)
-        table.add_column("how far, or why not")
-        for row in found.runs:
-            table.add_row(*row)
-        console.print(table)
+        say = speaker(console)
+        say(f"Sites connected: {', '.join(found.sites) or 'none'}")
+        for line in _lines(found.runs):
+            say(line)
+
+
+def _lines(runs: Sequence[tuple[str, ...]]) -> list[str]:
+    """A line for each run, whole whatever the width of the terminal; the last column is open."""
+    if not runs:
+        return ["No runs yet."]
+    rows = [("run", "began", "state", "how far, or why not"), *runs]
+    plain = [[" ".join(cell.split()) for cell in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*plain, strict=True)]
+    widths[-1] = 0
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in plain]
+    return ["  ".join(row).rstrip() for row in padded]

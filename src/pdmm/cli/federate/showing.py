@@ -6,7 +6,9 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
+
+from pdmm.cli.terminal import text_column
 
 Say = Callable[[str], None]
 Show = Callable[[dict[str, Any]], None]
@@ -18,7 +20,7 @@ def explained(console: Console) -> Iterator[None]:
     try:
         import nvflare  # noqa: F401
     except ImportError:
-        console.print("pdmm federate needs NVIDIA FLARE: pip install 'pdmm[flare]'", markup=False)
+        console.print("pdmm federate needs NVIDIA FLARE: pip install 'pdmm[flare]'")
         raise typer.Exit(1) from None
     from pdmm.flare.admin import AdminError
     from pdmm.flare.runs import RunError
@@ -26,7 +28,7 @@ def explained(console: Console) -> Iterator[None]:
     try:
         yield
     except (AdminError, RunError, ValueError, OSError, RuntimeError, ArithmeticError) as error:
-        console.print(f"Error: {error}", style="red", markup=False, soft_wrap=True)
+        console.print(f"Error: {error}", style="red", soft_wrap=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         console.print("Stopped.")
@@ -37,9 +39,9 @@ def explained(console: Console) -> Iterator[None]:
 def progress(console: Console) -> Iterator[Show]:
     """A line that says how far a run is; yields the function that takes the run's reports."""
     columns = (
-        TextColumn("round {task.completed:.0f}"),
+        text_column("round {task.completed:.0f}"),
         BarColumn(bar_width=16),
-        TextColumn("{task.description}"),
+        text_column("{task.description}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as bar:
@@ -69,8 +71,8 @@ def standing(told: dict[str, Any]) -> str:
 
 
 def speaker(console: Console) -> Say:
-    """A function that prints text as it is, whatever is in it."""
-    return lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """A function that prints text, whose lines only the terminal breaks."""
+    return lambda text: console.print(text, soft_wrap=True)
 
 
 def summary(result: dict[str, Any]) -> list[str]:

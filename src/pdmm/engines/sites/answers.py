@@ -19,15 +19,23 @@ def check_answer(answer: Payload, shapes: Shapes, where: str, clients: int) -> N
         where: the beginning of an error's sentence: which site, in which round.
         clients: how many the site has.
     """
-    for part, like in (("upload", shapes.upload), ("draft", shapes.draft)):
+    parts = (("upload", "an upload", shapes.upload), ("draft", "a draft", shapes.draft))
+    for part, named, like in parts:
         fields = answer[part]
         if not isinstance(fields, list) or len(fields) != len(like):
-            raise SiteError(f"{where} not the {len(like)} fields of an {part}")
+            raise SiteError(f"{where} what is not {named}: it must have {_listed(like._fields)}")
         for field, kind, name in zip(fields, like, like._fields, strict=True):
             _check_field(f"{where} {name}", field, kind, clients)
     Tally(**answer["tally"])
     if answer["value"] is not None:
         float(answer["value"])
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """The fields of a message, in words."""
+    if not names:
+        return "no fields"
+    return f"the field{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def _check_field(what: str, field: Any, like: Any, clients: int) -> None:

@@ -31,6 +31,10 @@ class SmoothGroup(DifferentiableGroup):
         self.problem = problem
         self.names = [name(int(i)) for i in nodes]
         self.blocks = [problem.at(slice(k, k + 1)) for k in range(problem.clients)]
+        together = problem.blocks()
+        self.part_of = np.repeat(
+            np.arange(len(together)), [part.stop - part.start for part in together]
+        )
 
     def exact(self, network: Network, rho: float) -> Updates:
         G = self.stiffness(network)
@@ -51,8 +55,18 @@ class SmoothGroup(DifferentiableGroup):
         return totals
 
     def gradients(self, rows: Rows, x: Floats, cursor: Cursor) -> Floats:
-        clients = np.arange(self.problem.clients)
-        return self.problem.at(clients[rows], cursor[rows]).gradient(x)
+        clients = np.arange(self.problem.clients)[rows]
+        slopes = np.empty_like(x)
+        for here in self._worked_on_together(clients):
+            own = clients[here]
+            slopes[here] = self.problem.at(own, cursor[own]).gradient(x[here])
+        return slopes
+
+    def _worked_on_together(self, clients: Indices) -> list[Indices]:
+        """Positions of clients, by the blocks of the problem: others may not be mixed."""
+        parts = self.part_of[clients]
+        order = np.argsort(parts, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(parts[order])) + 1)
 
     def strong_convexity(self) -> Vector:
         return self.problem.strong_convexity().clients

@@ -1,0 +1,65 @@
+"""The files that a run of a federation leaves at the researcher: a model, and its history."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import safe_open
+
+from pdmm.common.whole_files import write_whole
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a run of a federation found."""
+
+    x: npt.NDArray[Any]
+    """The model."""
+    result: dict[str, Any]
+    """What the server says of it: reason, rounds, objective, certificate, method, sites."""
+    restarts: int = 0
+    """How often the run had to be taken up again."""
+
+
+def read_model(path: Path, restarts: int = 0) -> Model:
+    """A model that was written by a run of a federation."""
+    with safe_open(path, framework="numpy") as file:
+        said = json.loads((file.metadata() or {}).get("result", "{}"))
+        return Model(np.array(file.get_tensor("x")), said, restarts)
+
+
+def history_path(out: Path) -> Path:
+    """Where the history of a model goes."""
+    return out.with_suffix(".history.csv")
+
+
+def check_out(out: Path, force: bool = False) -> None:
+    """Refuse a file for the model that cannot be written, or that is there already."""
+    for path in (out, history_path(out)):
+        if path.is_dir():
+            raise ValueError(f"out={str(out)!r}: {path} is a folder, and must be a file")
+        if path.exists() and not force:
+            raise ValueError(
+                f"out={str(out)!r}: {path} is there already. Give another name, or say by --force "
+                "(force=True) that it may be written over"
+            )
+    folder = next(place for place in out.absolute().parents if place.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ValueError(f"out={str(out)!r}: nothing can be written to {folder}")
+
+
+def write_model(out: Path, model: bytes, history: bytes) -> None:
+    """Write a model and its history, or neither."""
+    beside = history_path(out)
+    new = not beside.exists()
+    write_whole(beside, history)
+    try:
+        write_whole(out, model)
+    except BaseException:
+        if new:
+            beside.unlink(missing_ok=True)
+        raise
