@@ -51,7 +51,7 @@ def attempt(name: str, case: Case, seed: int) -> str | Failure:
         return Failure(name, seed, in_words(error))
     internal = [warning for warning in seen if _internal(warning)]
     if internal:
-        return Failure(name, seed, f"a warning of its insides: {_warned(internal[0])}")
+        return Failure(name, seed, _warned(case, seed, internal[0]))
     return word
 
 
@@ -85,9 +85,19 @@ def _internal(warning: Any) -> bool:
     return not ours or NUMPY.search(str(warning.message)) is not None
 
 
-def _warned(warning: Any) -> str:
+def _warned(case: Case, seed: int, warning: Any) -> str:
+    """Where a warning came from, and in what case: as an error it tells its story."""
     place = f"{Path(warning.filename).name}:{warning.lineno}"
-    return f"{warning.category.__name__} at {place}: {warning.message}"
+    said = f"a warning of its insides: {warning.category.__name__} at {place}: {warning.message}"
+    try:
+        with _limited(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", re.escape(str(warning.message)), warning.category)
+            case(seed)
+    except (Exception, Hung) as error:
+        notes = getattr(error, "__notes__", [])
+        return " ".join("; ".join([said, *notes]).split())
+    return said
 
 
 @contextmanager
