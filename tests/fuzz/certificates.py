@@ -7,6 +7,7 @@ certified one. So that "no bound" does not pass for an answer, a run without a m
 1e-8 of the first gap within 400 rounds where data are float64, of scale 1, with kappa(A) <= 30.
 """
 
+import itertools
 import re
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 import pdmm
 from fuzz.attempts import about
 from fuzz.certified_cases import Drawn, functions, least_squares, quadratic, regularised, softmax
-from fuzz.draws import Array, Generator, chance, pick, spread, whole
+from fuzz.draws import Array, Generator, chance, pick, spread
 from fuzz.truth import Point, Regularised, exact, mp, norm
 
+certify: Any = getattr(pdmm, "certify", None)
 PROVEN = re.compile(r"proven to be at most ([0-9.e+-]+)")
 
 
@@ -31,7 +33,7 @@ def case(seed: int) -> str:
         if not drawn.flat or F.kind == "SquaredL2":
             best = F.minimiser([mp.zero] * drawn.d)
         x0 = _start(rng, drawn, best)
-        if hasattr(pdmm, "certify") and chance(rng, 0.5):
+        if certify is not None and chance(rng, 0.5):
             return _certified(drawn, h, F, best, x0)
         return _run(rng, drawn, h, F, best, x0)
 
@@ -51,13 +53,13 @@ def _start(rng: Generator, drawn: Drawn, best: Point | None) -> Array:
     elif kind == "near":
         off = spread(rng, 1e-16, 1e-2) * rng.standard_normal(drawn.d)
         x = x * (1 + off) if chance(rng, 0.5) else x + size * off
-    return x.astype(dtype).astype(np.float64)
+    return np.asarray(x.astype(dtype), dtype=np.float64)
 
 
 def _certified(drawn: Drawn, h: Any, F: Regularised, best: Point | None, x: Array) -> str:
     x = x.astype(drawn.problem.dtype)
     try:
-        found = pdmm.certify(drawn.problem, x, weights=drawn.weights, regulariser=h)
+        found = certify(drawn.problem, x, weights=drawn.weights, regulariser=h)
     except ValueError as error:
         return _refused(drawn, error)
     with about(f"the certificate of {x.tolist()}: {found!r}"):
@@ -173,9 +175,7 @@ def _true_words(result: Any, drawn: Drawn, F: Regularised, best: Point | None) -
         assert float(said[1]) * 1.006 >= gap, f"F(x) - F* is {_shown(gap)}, not what is said"
 
 
-def _arrived(
-    result: Any, drawn: Drawn, F: Regularised, best: Point | None, x0: Array
-) -> None:
+def _arrived(result: Any, drawn: Drawn, F: Regularised, best: Point | None, x0: Array) -> None:
     """The completeness that is asked for; see the module's docstring."""
     if not drawn.easy or best is None:
         return
@@ -218,7 +218,7 @@ def _inside(x: Array, F: Regularised) -> bool:
 def _refuted(drawn: Drawn) -> bool:
     """Whether two successive gradients of a client show that its mu is far too large."""
     for mu, rows in drawn.refutable:
-        for (x, g), (y, h) in zip(rows, rows[1:], strict=False):
+        for (x, g), (y, h) in itertools.pairwise(rows):
             dx, dg = x - y, g - h
             far = np.linalg.norm(dx) > 1e-3 * (np.linalg.norm(x) + np.linalg.norm(y))
             if far and dg @ dx < 0.9 * mu * (dx @ dx):

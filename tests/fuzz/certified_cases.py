@@ -67,12 +67,12 @@ def least_squares(rng: Generator) -> Drawn:
     m = min(m, rows)
     kappa = 1.0 if chance(rng, 0.1) else spread(rng, 1, 1e7)
     scale, moderate = some_scale(rng, dtype)
-    U, s, V = np.linalg.svd(rng.standard_normal((rows, d)), full_matrices=False)
-    A = scale * (U * np.geomspace(1, 1 / kappa, len(s))) @ V
+    U, _, V = np.linalg.svd(rng.standard_normal((rows, d)), full_matrices=False)
+    A = scale * (U * np.geomspace(1, 1 / kappa, len(V))) @ V
     b = A @ rng.standard_normal(d)
     if chance(rng, 0.7):  # otherwise all residuals are 0 at the optimum
         b = b + np.abs(b).max() * spread(rng, 1e-6, 10) * rng.standard_normal(rows)
-    cuts = np.sort(rng.choice(np.arange(1, rows), m - 1, replace=False)) if m > 1 else []
+    cuts = np.sort(rng.choice(np.arange(1, rows), m - 1, replace=False)).tolist()
     As = [part.astype(dtype) for part in np.split(A, cuts)]
     bs = [part.astype(dtype) for part in np.split(b, cuts)]
     weights, usual = some_weights(rng, m)
@@ -125,7 +125,7 @@ def functions(rng: Generator) -> Drawn:
     def gradient(i: int, x: Array) -> Array:
         g = q[i] * s[i] * np.sinh(s[i] * (x - c[i]))
         seen[i].append((x.copy(), g))
-        return g.astype(np.float32) if single else g
+        return np.asarray(g, dtype=np.float32 if single else np.float64)
 
     def each(function: Callable[..., Any]) -> list[Any]:
         return [lambda x, i=i: function(i, x) for i in range(m)]
@@ -144,10 +144,10 @@ def functions(rng: Generator) -> Drawn:
 
 def softmax(rng: Generator) -> Drawn:
     dtype = pick(rng, [np.float64, np.float64, np.float32])
-    m, features, classes = whole(rng, 1, 3), 1, pick(rng, [2, 2, 3])
+    m, classes = whole(rng, 1, 3), pick(rng, [2, 2, 3])
     power = float(rng.uniform(-30, 30)) if chance(rng, 0.1) else 0.0
     n = [whole(rng, 2, 5) for _ in range(m)]
-    X = [(10.0**power * rng.standard_normal((k, features))).astype(dtype) for k in n]
+    X = [(10.0**power * rng.standard_normal((k, 1))).astype(dtype) for k in n]
     y = [rng.integers(0, classes, k) for k in n]
     l2 = spread(rng, 1e-4, 10)
     weights, usual = some_weights(rng, m)

@@ -9,6 +9,8 @@ import copy
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +19,10 @@ import numpy as np
 import pdmm
 from builders.checkpoints import HaltError, assert_same, halt_at
 from fuzz.attempts import about
+from fuzz.damage import damage
 from fuzz.draws import Array, Generator, chance, pick, whole
 
-Make = Callable[[], pdmm.Problem]
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # every write waits for its disk
 
 
 class Data(NamedTuple):
@@ -55,14 +58,22 @@ def _softmax(rng: Generator) -> Data:
     return Data(X, y, build, ordered=batch_size is not None)
 
 
+def _value(c: Array, x: Array) -> float:
+    return float(np.logaddexp(x - c, c - x).sum())
+
+
+def _slope(c: Array, x: Array) -> Array:
+    return np.asarray(np.tanh(x - c))
+
+
 def _functions(rng: Generator) -> Data:
     centres = [rng.standard_normal((1, 2)) for _ in range(3)]
 
     def build(X: list[Array], y: list[Array]) -> pdmm.Functions:
         c = [rows[0] for rows in X]
         return pdmm.Functions(
-            [lambda x, i=i: float(np.logaddexp(x - c[i], c[i] - x).sum()) for i in range(3)],
-            [lambda x, i=i: np.tanh(x - c[i]) for i in range(3)],
+            [partial(_value, centre) for centre in c],
+            [partial(_slope, centre) for centre in c],
             2,
         )
 
@@ -108,20 +119,20 @@ def case(seed: int) -> str:
     settings = {"rounds": rounds, **_settings(rng, len(data.X), steady)}
     every, stop = whole(rng, 1, 4), whole(rng, 1, rounds + 2)  # beyond the end, it finishes
     words = f"{method!r} on {data.problem()!r}, {settings}, every {every}, halted after {stop}"
-    with about(words), tempfile.TemporaryDirectory(prefix="fuzz_") as folder:
+    with about(words), tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.safetensors"
         old = Path(folder) / "before"
-        more = {"threads": 1, "checkpoint": path, "every": every}
-        try:
-            pdmm.solve(data.problem(), method, callback=_halt(rng, stop, path, old), **settings, **more)
-        except HaltError:
-            pass
+        more: dict[str, Any] = {"threads": 1, "checkpoint": path, "every": every}
+        with suppress(HaltError):
+            pdmm.solve(
+                data.problem(), method, callback=_halt(rng, stop, path, old), **settings, **more
+            )
         whole_run = pdmm.solve(data.problem(), method, threads=1, **settings)
         if chance(rng, 0.2):
             what, problem = _other_data(rng, data)
             with about(what):
                 return _refused(path, problem)
-        what = _damage(rng, path, old)
+        what = damage(rng, path, old)
         with about(what):
             return _refused_or_same(path, data.problem(), whole_run)
 
@@ -165,75 +176,6 @@ def _refused_or_same(path: Path, problem: pdmm.Problem, expected: pdmm.Result) -
 
 def _sentence(error: Exception) -> None:
     assert len(str(error)) > 15, f"no sentence: {error!r}"
-
-
-# --- what happens to the files ------------------------------------------------------------------
-
-
-def _damage(rng: Generator, path: Path, old: Path) -> str:
-    """Change one of the files of a checkpoint; returns what was done."""
-    files = sorted(file for file in path.parent.iterdir() if file.is_file())
-    file = pick(rng, files)
-    earlier = old / file.name
-    if earlier.is_file() and chance(rng, 0.1):
-        shutil.copy(earlier, file)
-        return f"{file.name} is of an earlier round"
-    if chance(rng, 0.05):
-        file.unlink()
-        return f"{file.name} is gone"
-    if chance(rng, 0.03):
-        file.unlink()
-        file.mkdir()
-        return f"{file.name} is a folder"
-    content = file.read_bytes()
-    name, changed = _changed(rng, content, [other.read_bytes() for other in files])
-    file.write_bytes(changed)
-    return f"{file.name} ({len(content)} bytes): {name}"
-
-
-def _changed(rng: Generator, content: bytes, others: list[bytes]) -> tuple[str, bytes]:
-    size = len(content)
-    at = whole(rng, 0, max(0, size - 1))
-    length = min(whole(rng, 1, 64), size - at)
-    noise = rng.bytes(max(1, length))
-    digits = [k for k, byte in enumerate(content) if chr(byte).isdigit()]
-    ways: dict[str, Callable[[], bytes]] = {
-        "a bit flipped": lambda: _with(content, at, bytes([content[at] ^ (1 << whole(rng, 0, 7))])),
-        "bytes replaced": lambda: _with(content, at, noise[:length]),
-        "bytes zero": lambda: _with(content, at, bytes(length)),
-        "bytes removed": lambda: content[:at] + content[at + length :],
-        "bytes inserted": lambda: content[:at] + noise + content[at:],
-        "cut off": lambda: content[:at],
-        "bytes added": lambda: content + noise,
-        "written twice": lambda: content + content,
-        "another file's content": lambda: pick(rng, others),
-        "empty": lambda: b"",
-        "two parts swapped": lambda: _swapped(rng, content),
-        "a line repeated": lambda: _repeated(rng, content),
-    }
-    if digits:  # what no parser notices
-        k = pick(rng, digits)
-        other = bytes([ord(pick(rng, "0123456789"))])
-        for name in ("a digit", "another digit", "some digit"):
-            ways[name] = lambda: _with(content, k, other)
-    name = pick(rng, list(ways))
-    changed = content if size == 0 and name != "bytes added" else ways[name]()
-    return f"{name}, at {at}", changed
-
-
-def _with(content: bytes, at: int, new: bytes) -> bytes:
-    return content[:at] + new + content[at + len(new) :]
-
-
-def _swapped(rng: Generator, content: bytes) -> bytes:
-    a, b, c = np.sort(rng.integers(0, len(content) + 1, 3)).tolist()
-    return content[:a] + content[b:c] + content[a:b] + content[c:]
-
-
-def _repeated(rng: Generator, content: bytes) -> bytes:
-    lines = content.splitlines(keepends=True)
-    k = whole(rng, 0, len(lines) - 1)
-    return b"".join([*lines[: k + 1], lines[k], *lines[k + 1 :]])
 
 
 def _other_data(rng: Generator, data: Data) -> tuple[str, pdmm.Problem]:

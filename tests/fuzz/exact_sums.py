@@ -4,6 +4,7 @@ from typing import Any
 
 from fuzz.truth import Local, Number, Point, Smooth, dot, exact, mp
 
+
 def quadratic(H: list[Point], g: Point, constant: Number) -> Smooth:
     """1/2 x'Hx - g·x + constant."""
 
@@ -31,7 +32,8 @@ def least_squares(A: Any, b: Any, weights: Any) -> Smooth:
 
 def quadratics(H: Any, c: Any, weights: Any) -> Smooth:
     """The sum of w_i (1/2 x'H_i x - c_i·x)."""
-    w, Hs, cs = exact(weights), exact(H), exact(c)
+    w = exact(weights)
+    Hs, cs = exact(H), exact(c)
     d = len(cs[0])
     total = [[dot(w, [part[j][k] for part in Hs]) for k in range(d)] for j in range(d)]
     return quadratic(total, [dot(w, [part[j] for part in cs]) for j in range(d)], mp.zero)
@@ -39,7 +41,8 @@ def quadratics(H: Any, c: Any, weights: Any) -> Smooth:
 
 def bowls(q: Any, s: Any, c: Any, weights: Any) -> Smooth:
     """The sum of w_i q_ij (cosh(s_ij (x_j - c_ij)) - 1): entry by entry, steep, with mu = q s²."""
-    w, qs, ss, cs = exact(weights), exact(q), exact(s), exact(c)
+    w, cs = exact(weights), exact(c)
+    qs, ss = exact(q), exact(s)
     clients, d = range(len(w)), len(cs[0])
 
     def local(x: Point) -> Local:
@@ -54,7 +57,9 @@ def bowls(q: Any, s: Any, c: Any, weights: Any) -> Smooth:
             mp.fsum(heavy[i][j] * ss[i][j] ** 2 * mp.cosh(parts[i][j]) for i in clients)
             for j in range(d)
         ]
-        return Local(value, slope, [[bend[j] if j == k else mp.zero for k in range(d)] for j in range(d)])
+        return Local(
+            value, slope, [[bend[j] if j == k else mp.zero for k in range(d)] for j in range(d)]
+        )
 
     return local
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from fuzz.attempts import about
 from fuzz.draws import Generator, chance, pick
-from fuzz.odd_calls import Call, calls, lay_down
+from fuzz.odd_calls import Call
+from fuzz.odd_runs import calls, lay_down
 from fuzz.odd_values import Demand, odd
 
 ALWAYS = {"A", "b", "X", "y", "H", "c", "problem", "network", "value", "gradient", "graph"}

@@ -47,7 +47,8 @@ def _exact(rng: Generator, L: float) -> Variant:
 
 
 def _inexact(rng: Generator, L: float) -> Variant:
-    gamma, K, a = spread(rng, 0.2 / L, 20 / L), whole(rng, 1, 6), _relaxation(rng)
+    gamma = spread(rng, 0.2 / L, 20 / L)
+    K, a = whole(rng, 1, 6), _relaxation(rng)
     eta = float(rng.uniform(0.1, 1)) / (L + 1 / gamma)
     start: Any = pick(rng, ["anchor", "server"])
     return Variant(
@@ -59,7 +60,8 @@ def _inexact(rng: Generator, L: float) -> Variant:
 
 
 def _gpdmm(rng: Generator, L: float) -> Variant:
-    eta, K, a = float(rng.uniform(0.1, 1)) / L, whole(rng, 1, 8), _relaxation(rng)
+    eta = float(rng.uniform(0.1, 1)) / L
+    K, a = whole(rng, 1, 8), _relaxation(rng)
     rho = None if chance(rng, 0.5) else spread(rng, 0.03 * L, 5 * L)
     iterate: Any = pick(rng, ["mean", "last"])
     return Variant(
@@ -71,7 +73,8 @@ def _gpdmm(rng: Generator, L: float) -> Variant:
 
 
 def _agpdmm(rng: Generator, L: float) -> Variant:
-    eta, K, a = float(rng.uniform(0.1, 1)) / L, whole(rng, 1, 8), _relaxation(rng)
+    eta = float(rng.uniform(0.1, 1)) / L
+    K, a = whole(rng, 1, 8), _relaxation(rng)
     rho = None if chance(rng, 0.5) else spread(rng, 0.03 * L, 5 * L)
     return Variant(
         pdmm.AGPDMM(eta, K, rho, a),
@@ -188,7 +191,7 @@ def _behind_links(
     links = {name: settings[name] for name in ("participation", "loss", "availability", "seed")}
     twin = variant.lossy
     if isinstance(twin, unreliable.Scaffold):
-        twin.both = result.method.send_control  # type: ignore[attr-defined]
+        twin.both = result.method.send_control
     steps = settings["local_steps"] or (lambda r, i: max(1, variant.method.steps))
 
     def expected(x0: Vector) -> unreliable.Run:

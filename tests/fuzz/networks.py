@@ -63,10 +63,14 @@ def _functions(rng: Generator, n: int) -> nets.Case:
     for node in graph.nodes:
         functions[node] = nets.some_quadratic(rng, d)
         if chance(rng, 0.5):
-            value, slope, prox, twin = nets.log_cosh(whole(rng, 0, 999), d)
-            known = [prox] if chance(rng, 0.5) else None
-            functions[node] = (pdmm.Functions([value], [slope], d, prox=known), twin)
+            functions[node] = _log_cosh(rng, d)
     return nets.build(graph, functions)
+
+
+def _log_cosh(rng: Generator, d: int) -> tuple[pdmm.Problem, nt.Function]:
+    made = nets.log_cosh(whole(rng, 0, 999), d)
+    prox = [made[2]] if chance(rng, 0.5) else None
+    return pdmm.Functions([made[0]], [made[1]], d, prox=prox), made[3]
 
 
 # --- the same iterates ------------------------------------------------------------------------
@@ -76,7 +80,8 @@ def _followed(
     rng: Generator, found: nets.Case, settings: dict[str, Any], iterations: int, tolerance: float
 ) -> str:
     """A run beside its twin, iteration by iteration."""
-    graph, rho, loss = found.twin, settings["rho"], settings["loss"]
+    graph = found.twin
+    rho, loss = settings["rho"], settings["loss"]
     x0 = found.start(rng) if chance(rng, 0.5) else None
     steep = _steepness(found)
     twin: Any

@@ -1,10 +1,8 @@
-"""The public calls, each with right arguments: what is odd about them comes from ``odd_values``."""
+"""The public constructors, each with right arguments; ``odd_values`` has what is odd instead."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,7 @@ import pdmm
 from builders import inputs as small
 from fuzz.draws import Array
 
-nx: Any = importlib.import_module("networkx")
 AG = pdmm.AGPDMM(0.05, 2)
-KEPT = "run.safetensors"
 Arguments = dict[str, tuple[str, Any]]  # by name: a kind of ``odd_values``, and a right value
 
 
@@ -30,11 +26,13 @@ class Call:
     """Whether most of the arguments can be left out."""
 
 
-def _call(
+def call_of(
     target: Callable[..., Any], go: Callable[..., Any], optional: bool = False, **given: Any
 ) -> Call:
     names = {name for name in inspect.signature(target).parameters if name != "self"}
-    return Call(go, given, frozenset(names | {"method", "problem", "x0", "optimum", "checkpoint"}), optional)
+    return Call(
+        go, given, frozenset(names | {"method", "problem", "x0", "optimum", "checkpoint"}), optional
+    )
 
 
 def x_of(result: Any) -> Array:
@@ -51,7 +49,7 @@ def _solved(problem: pdmm.Problem, method: Any = AG, **settings: Any) -> Array:
     return x_of(pdmm.solve(problem, method, 3, threads=1, **settings))
 
 
-def _problems() -> dict[str, Call]:
+def problems() -> dict[str, Call]:
     data: Any = ("arrays", [a.copy() for a in small.A])
     X = [np.eye(3), 2 * np.eye(3), np.ones((4, 3))]
     y = [np.array([0, 1, 2]), np.array([0, 0, 1]), np.array([2, 1, 0, 1])]
@@ -62,19 +60,19 @@ def _problems() -> dict[str, Call]:
     a = np.array([[1.0, 2.0], [3.0, 5.0], [4.0, 4.0]])
     absolute = pdmm.PDMM(1.0, 0.9)
     return {
-        "LeastSquares": _call(
+        "LeastSquares": call_of(
             pdmm.LeastSquares,
             lambda **g: _solved(pdmm.LeastSquares(**g)),
             A=data,
             b=("arrays", [b.copy() for b in small.B]),
         ),
-        "LeastSquares, auto": _call(
+        "LeastSquares, auto": call_of(
             pdmm.LeastSquares,
             lambda **g: _solved(pdmm.LeastSquares(**g), None),
             A=data,
             b=("arrays", [b.copy() for b in small.B]),
         ),
-        "LeastSquares.random": _call(
+        "LeastSquares.random": call_of(
             pdmm.LeastSquares.random,
             lambda **g: _solved(pdmm.LeastSquares.random(**g)),
             clients=("count", 3),
@@ -84,7 +82,7 @@ def _problems() -> dict[str, Call]:
             seed=("count", 1),
             dtype=("thing", np.float64),
         ),
-        "SoftmaxRegression": _call(
+        "SoftmaxRegression": call_of(
             pdmm.SoftmaxRegression,
             lambda **g: _solved(pdmm.SoftmaxRegression(**g)),
             optional=True,
@@ -94,7 +92,7 @@ def _problems() -> dict[str, Call]:
             l2=("number", 0.1),
             batch_size=("count", 2),
         ),
-        "Functions": _call(
+        "Functions": call_of(
             pdmm.Functions,
             lambda **g: _solved(pdmm.Functions(**g)),
             optional=True,
@@ -105,7 +103,7 @@ def _problems() -> dict[str, Call]:
             smoothness=("number", 2.0),
             strong_convexity=("number", 0.5),
         ),
-        "Functions, PDMM": _call(
+        "Functions, PDMM": call_of(
             pdmm.Functions,
             lambda **g: _solved(pdmm.Functions(**g), pdmm.PDMM()),
             optional=True,
@@ -116,23 +114,23 @@ def _problems() -> dict[str, Call]:
             smoothness=("array", np.full(3, 2.0)),
             strong_convexity=("array", np.full(3, 0.5)),
         ),
-        "Quadratic": _call(
+        "Quadratic": call_of(
             pdmm.Quadratic,
             lambda **g: _solved(pdmm.Quadratic(**g)),
             H=("array", np.stack([np.diag([1.0, 2.0])] * 3)),
             c=("array", c),
         ),
-        "Quadratic of numbers": _call(
+        "Quadratic of numbers": call_of(
             pdmm.Quadratic,
             lambda **g: _solved(pdmm.Quadratic(**g), None),
             H=("number", 2.0),
             c=("array", c),
         ),
-        "Absolute": _call(
+        "Absolute": call_of(
             pdmm.Absolute, lambda **g: _solved(pdmm.Absolute(**g), absolute), a=("array", a)
         ),
-        "Zero": _call(pdmm.Zero, lambda **g: _solved(pdmm.Zero(**g)), d=("count", 2)),
-        "Lazy": _call(
+        "Zero": call_of(pdmm.Zero, lambda **g: _solved(pdmm.Zero(**g)), d=("count", 2)),
+        "Lazy": call_of(
             pdmm.Lazy,
             lambda **g: _solved(pdmm.Lazy(**g), participation=2),
             optional=True,
@@ -144,7 +142,7 @@ def _problems() -> dict[str, Call]:
     }
 
 
-def _pieces() -> dict[str, Call]:
+def pieces() -> dict[str, Call]:
     def regularised(make: Callable[..., Any]) -> Callable[..., Any]:
         return lambda **g: _solved(small.least_squares(), regulariser=make(**g))
 
@@ -165,7 +163,10 @@ def _pieces() -> dict[str, Call]:
             pdmm.InexactFedSplit,
             {"gamma": rho, "step_size": step, "local_steps": K, "start": ("word", "server")},
         ),
-        (pdmm.GPDMM, {"step_size": step, "local_steps": K, "rho": rho, "iterate": ("word", "last")}),
+        (
+            pdmm.GPDMM,
+            {"step_size": step, "local_steps": K, "rho": rho, "iterate": ("word", "last")},
+        ),
         (pdmm.AGPDMM, {"step_size": step, "local_steps": K, "rho": rho, "relaxation": relaxed}),
         (pdmm.Scaffold, {"step_size": step, "local_steps": K, "server_step": relaxed}),
         (pdmm.FedAvg, {"step_size": step, "local_steps": K}),
@@ -173,133 +174,23 @@ def _pieces() -> dict[str, Call]:
     ]
     chance: Any = ("number", 0.25)
     return {
-        "L1": _call(pdmm.L1, regularised(pdmm.L1), c=("number", 0.3)),
-        "SquaredL2": _call(pdmm.SquaredL2, regularised(pdmm.SquaredL2), c=("number", 0.3)),
-        "Box": _call(
+        "L1": call_of(pdmm.L1, regularised(pdmm.L1), c=("number", 0.3)),
+        "SquaredL2": call_of(pdmm.SquaredL2, regularised(pdmm.SquaredL2), c=("number", 0.3)),
+        "Box": call_of(
             pdmm.Box,
             regularised(pdmm.Box),
             lo=("bounds", np.array([-1.0, -2.0, -3.0])),
             hi=("bounds", np.array([0.5, 1.0, 2.0])),
         ),
-        "Box of numbers": _call(
+        "Box of numbers": call_of(
             pdmm.Box, regularised(pdmm.Box), lo=("number", -0.5), hi=("number", 0.25)
         ),
-        "Bursts": _call(
+        "Bursts": call_of(
             pdmm.Bursts, lossy(pdmm.Bursts, "loss"), start=chance, end=chance, loss=chance
         ),
-        "OnOff": _call(pdmm.OnOff, lossy(pdmm.OnOff, "availability"), leave=chance, come=chance),
+        "OnOff": call_of(pdmm.OnOff, lossy(pdmm.OnOff, "availability"), leave=chance, come=chance),
         **{
-            make.__name__: _call(make, method(make), optional=True, **given)
+            make.__name__: call_of(make, method(make), optional=True, **given)
             for make, given in methods
         },
     }
-
-
-def _runs(folder: Path) -> dict[str, Call]:
-    softmax = small.softmax(np.float64)
-    cycle = nx.cycle_graph(3)
-    nodes = [pdmm.Quadratic(1.0, [float(i), 2.0]) for i in range(3)]
-    network = pdmm.Network(cycle, nodes)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((4, 3))
-    w = rng.standard_normal(softmax.dimension)
-    calls = {
-        "solve": _call(
-            pdmm.solve,
-            lambda **g: x_of(pdmm.solve(**{"rounds": 4, "threads": 1, **g})),
-            optional=True,
-            problem=("thing", small.least_squares()),
-            method=("thing", AG),
-            rounds=("count", 4),
-            x0=("array", np.array([1.0, 2.0, -1.0])),
-            weights=("array", np.array([1.0, 2.0, 0.5])),
-            regulariser=("thing", pdmm.L1(0.1)),
-            tolerance=("number", 1e-3),
-            check_every=("count", 2),
-            optimum=("array", np.zeros(3)),
-            seed=("count", 3),
-            record_every=("count", 2),
-            callback=("thing", lambda r, x: False),
-            threads=("count", 1),
-            participation=("number", 0.7),
-            availability=("array", np.array([0.9, 0.8, 1.0])),
-            loss=("number", 0.2),
-            bits=("count", 8),
-            local_steps=("array", np.array([1, 2, 3])),
-            state=("word", "server"),
-            checkpoint=("thing", folder / "new.safetensors"),
-            every=("count", 2),
-            engine=("thing", None),
-        ),
-        "resume": _call(
-            pdmm.resume,
-            lambda **g: x_of(pdmm.resume(**g)),
-            optional=True,
-            path=("thing", folder / KEPT),
-            problem=("thing", small.least_squares()),
-            rounds=("count", 5),
-            method=("thing", None),
-            participation=("thing", None),
-            local_steps=("thing", None),
-            callback=("thing", lambda r, x: False),
-            threads=("count", 1),
-            every=("count", 2),
-            engine=("thing", None),
-        ),
-        "Network": _call(
-            pdmm.Network,
-            lambda **g: x_of(pdmm.solve_network(pdmm.Network(**g), iterations=4)),
-            graph=("thing", cycle),
-            functions=("thing", nodes),
-            constraints=("thing", {(0, 1): (1.0, 2.0), (1, 2): (np.eye(2), np.eye(2))}),
-        ),
-        "solve_network": _call(
-            pdmm.solve_network,
-            lambda **g: x_of(pdmm.solve_network(**{"iterations": 4, **g})),
-            optional=True,
-            network=("thing", network),
-            rho=("number", 0.5),
-            iterations=("count", 4),
-            schedule=("word", "asynchronous"),
-            relaxation=("number", 0.9),
-            loss=("number", 0.2),
-            record_every=("count", 2),
-            seed=("count", 3),
-            x0=("array", np.ones((3, 2))),
-            local_steps=("count", 2),
-            optimum=("array", np.ones((3, 2))),
-            callback=("thing", lambda r, x: False),
-        ),
-        "predict": _call(softmax.predict, softmax.predict, x=("array", w), X=("array", X)),
-        "accuracy": _call(
-            softmax.accuracy,
-            softmax.accuracy,
-            x=("array", w),
-            X=("arrays", [X, X]),
-            y=("answers", [np.array([0, 1, 2, 0]), np.array([1, 1, 0, 2])]),
-        ),
-        "objective": _call(
-            softmax.objective, softmax.objective, x=("array", w), weights=("array", np.ones(5))
-        ),
-    }
-    if hasattr(pdmm, "certify"):
-        calls["certify"] = _call(
-            pdmm.certify,
-            lambda **g: pdmm.certify(**g) and None,
-            optional=True,
-            problem=("thing", small.least_squares()),
-            x=("array", np.array([1.0, 2.0, -1.0])),
-            weights=("array", np.array([1.0, 2.0, 0.5])),
-            regulariser=("thing", pdmm.L1(0.1)),
-        )
-    return calls
-
-
-def lay_down(folder: Path) -> None:
-    """The checkpoint that ``resume`` goes on from."""
-    pdmm.solve(small.least_squares(), AG, 4, checkpoint=folder / KEPT, callback=lambda r, x: r == 2)
-
-
-def calls(folder: Path) -> dict[str, Call]:
-    """All of them; what they write, they write into the folder."""
-    return {**_problems(), **_pieces(), **_runs(folder)}

@@ -1,6 +1,7 @@
 """Odd arguments: made from a right one, with what may become of them."""
 
 import datetime
+import importlib
 import importlib.util
 from collections.abc import Callable
 from decimal import Decimal
@@ -129,8 +130,7 @@ def of_array(rng: Generator, right: Any) -> list[Odd]:
         found.append(Odd("np.matrix-like sparse", sparse.coo_matrix(v), "same"))
         found.append(Odd("ragged lists", [[1.0], *v.tolist()], "refuse"))
     if PANDAS and v.ndim <= 2:
-        import pandas
-
+        pandas: Any = importlib.import_module("pandas")
         frame: Any = pandas.DataFrame(v) if v.ndim == 2 else pandas.Series(v)
         found.append(Odd("pandas", frame, "same"))
         found.append(Odd("pandas with pandas.NA", frame.astype("Float64").mask(mask), "refuse"))
@@ -208,14 +208,28 @@ def of_functions(rng: Generator, right: list[Callable[..., Any]]) -> list[Odd]:
         x[...] = np.nan
         return found
 
-    returns: list[Any] = [None, "word", [], {}, np.nan, np.inf, 1j, np.zeros(7), np.zeros((2, 2)), True]
-    bad = [
-        Odd(f"client {i} returns {value!r}"[:60], lambda *_, v=value: v) for value in returns
+    returns: list[Any] = [
+        None,
+        "word",
+        [],
+        {},
+        np.nan,
+        np.inf,
+        1j,
+        np.zeros(7),
+        np.zeros((2, 2)),
+        True,
     ]
+    bad = [Odd(f"client {i} returns {value!r}"[:60], lambda *_, v=value: v) for value in returns]
     bad += [Odd(f"client {i} raises", raises), Odd("not callable", 3, "refuse")]
     bad += [Odd("it changes its argument", spoils, "same")]
     lists = [Odd(o.words, [*right[:i], o.value, *right[i + 1 :]], o.demand) for o in bad]
-    return [*lists, Odd("one function, no list", right[0]), Odd("one less", right[:-1]), Odd("none", [])]
+    return [
+        *lists,
+        Odd("one function, no list", right[0]),
+        Odd("one less", right[:-1]),
+        Odd("none", []),
+    ]
 
 
 def of_bounds(rng: Generator, right: Any) -> list[Odd]:

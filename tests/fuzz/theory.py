@@ -5,10 +5,10 @@ with a sentence; never NaN, infinity or an arithmetic error. Along runs: what is
 above what is proven, but for rounding.
 """
 
+import importlib
 import math
 from typing import Any
 
-import mpmath
 import numpy as np
 
 import pdmm
@@ -16,6 +16,7 @@ from fuzz.attempts import about
 from fuzz.draws import Generator, chance, pick, spread, whole
 from pdmm import theory
 
+mpmath: Any = importlib.import_module("mpmath")
 mp = mpmath.MPContext()
 mp.dps = 50
 NEAR = 1e-9
@@ -64,10 +65,9 @@ def _exact_rate(rng: Generator) -> str:
             found = theory.pdmm_rate(L, mu, rho, a)
         except ValueError as error:
             return _sentence(error)
-        l, m, r = mp.mpf(L), mp.mpf(mu), mp.mpf(rho)
-        fall = _fall(l, m, r)
+        fall = _fall(mp.mpf(L), mp.mpf(mu), mp.mpf(rho))
         delta = 1 - fall
-        _near(best, mp.sqrt(l * m), "best_rho")
+        _near(best, mp.sqrt(mp.mpf(L) * mp.mpf(mu)), "best_rho")
         _near(found.decrease, mp.mpf(a) * fall, "the decrease")
         assert abs(found.delta - delta) <= 1e-12, f"delta is {found.delta!r}, truly {delta}"
         assert 0 <= found.delta <= 1
@@ -75,9 +75,9 @@ def _exact_rate(rng: Generator) -> str:
     return "rate right"
 
 
-def _fall(l: Number, m: Number, r: Number) -> Number:
+def _fall(L: Number, mu: Number, rho: Number) -> Number:
     """1 - delta of exact PDMM, without cancellation: 1 - |u - v|/(u + v) = 2 min(u, v)/(u + v)."""
-    return min(2 * min(l, r) / (l + r), 2 * min(r, m) / (r + m))
+    return min(2 * min(L, rho) / (L + rho), 2 * min(rho, mu) / (rho + mu))
 
 
 def _rounds(found: Any, decrease: Number, more: int) -> None:
@@ -114,9 +114,10 @@ def _theorem1(rng: Generator) -> str:
 
 
 def _closed_form(L: float, mu: float, eta: float, rho: float) -> Number:
-    l, m, e, r = (mp.mpf(v) for v in (L, mu, eta, rho))
-    B = 1 / e + r + 2 * l * m / r
-    return min(2 * m / (B + mp.sqrt(B * B - 4 * r * m)), r * e * (1 - l * e) / 2)
+    m, r = mp.mpf(mu), mp.mpf(rho)
+    small = mp.mpf(L) * mp.mpf(eta)
+    B = 1 / mp.mpf(eta) + r + 2 * mp.mpf(L) * m / r
+    return min(2 * m / (B + mp.sqrt(B * B - 4 * r * m)), r * mp.mpf(eta) * (1 - small) / 2)
 
 
 def _best(rng: Generator) -> str:
@@ -144,18 +145,18 @@ def _best(rng: Generator) -> str:
 
 def _curves(rng: Generator) -> str:
     L, mu = _curvatures(rng)
-    far, b, m = _constant(rng), pick(rng, [0.0, _constant(rng)]), whole(rng, 1, 9)
+    far, b = _constant(rng), pick(rng, [0.0, _constant(rng)])
+    m, K = whole(rng, 1, 9), whole(rng, 1, 9)
     gamma = None if chance(rng, 0.5) else _constant(rng)
-    eta, K, rho = min(float(rng.uniform(0.05, 0.99)) / L, 1.7e308), whole(rng, 1, 9), _constant(rng)
+    eta, rho = min(float(rng.uniform(0.05, 0.99)) / L, 1.7e308), _constant(rng)
     with about(f"bounds of {(L, mu, far, b, m, gamma, eta, K, rho)}"):
         try:
             curve = theory.fedsplit_bound(L, mu, far, b, 5, m, gamma)
             other = theory.theorem2_bound(L, far, b, eta, K, rho, 5)
         except ValueError as error:
             return _sentence(error)
-        l, u = mp.mpf(L), mp.mpf(mu)
-        r = mp.sqrt(l * u) if gamma is None else 1 / mp.mpf(gamma)
-        fall = _fall(l, u, r)
+        best = mp.sqrt(mp.mpf(L) * mp.mpf(mu))
+        fall = _fall(mp.mpf(L), mp.mpf(mu), best if gamma is None else 1 / mp.mpf(gamma))
         for k in range(5):
             true = (1 - fall) ** (k + 1) * mp.mpf(far) / mp.sqrt(m) + 2 * mp.mpf(b) / fall
             _bound(float(curve[k]), true, "fedsplit_bound")
@@ -207,7 +208,9 @@ def _traced(rng: Generator) -> str:
             two = theory.trace_theorem2(problem, pdmm.GPDMM(eta, K, rho), rounds, x0)
             _below(two.left, two.right, 1e-25)
         elif kind == "pdmm":
-            exact = pdmm.PDMM(rho, pick(rng, [1.0, 0.5])) if chance(rng, 0.5) else pdmm.FedSplit(gamma)
+            exact = (
+                pdmm.PDMM(rho, pick(rng, [1.0, 0.5])) if chance(rng, 0.5) else pdmm.FedSplit(gamma)
+            )
             three = theory.trace_pdmm(problem, exact, rounds, x0)
             _below(three.distance, three.bound, 1e-12)
         else:

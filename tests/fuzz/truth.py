@@ -3,13 +3,13 @@
 The numbers that a problem holds are taken as they are, exactly; all else is in mpmath.
 """
 
+import importlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import mpmath
-
+mpmath: Any = importlib.import_module("mpmath")
 DIGITS = 80
 mp = mpmath.MPContext()
 mp.dps = DIGITS

@@ -161,7 +161,7 @@ def absolute(rng: Generator, dtype: Any) -> Twice:
     wide = a.astype(np.float64)
 
     def gradient(i: int, x: Vector, step: int) -> Vector:
-        return np.sign(x - wide[i])
+        return np.asarray(np.sign(x - wide[i]))
 
     def prox(i: int, anchor: Vector, rho: float) -> Vector:
         away = anchor - wide[i]
