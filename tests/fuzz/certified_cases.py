@@ -173,6 +173,7 @@ def regularised(rng: Generator, drawn: Drawn) -> tuple[Any, Regularised]:
         return None, Regularised(drawn.f, d)
     if kind == "SquaredL2":
         c = _finite(bend * spread(rng, 1e-8, 10))
+        drawn.flat = drawn.flat and c < bend * mp.mpf("1e-9")  # too little to make a difference
         return pdmm.SquaredL2(c), Regularised(drawn.f, d, kind, exact(c))
     if kind == "L1":
         c = _finite(norm(here.gradient) * float(rng.uniform(0, 1.1)))

@@ -129,7 +129,7 @@ class Regularised:
         """Minimise f + slope·x over the entries that are not fixed."""
         free = [j for j in range(self.d) if fixed[j] is None]
         x = [start[j] if fixed[j] is None else fixed[j] for j in range(self.d)]
-        for _ in range(60 if free else 0):
+        for _ in range(500 if free else 0):
             here = self.smooth(x)
             g = mp.matrix([here.gradient[j] + slope[j] for j in free])
             H = mp.matrix([[here.hessian[j][k] for k in free] for j in free])
