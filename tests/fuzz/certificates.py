@@ -223,7 +223,8 @@ def _refuted(drawn: Drawn) -> bool:
         for (x, g), (y, h) in itertools.pairwise(rows):
             dx, dg = x - y, g - h
             clear = np.linalg.norm(dg) > 1e-3 * (np.linalg.norm(g) + np.linalg.norm(h))
-            if clear and dg @ dx < 0.9 * mu * (dx @ dx):
+            far = np.linalg.norm(dx) > 1e-6 * (np.linalg.norm(x) + np.linalg.norm(y))
+            if clear and far and dg @ dx < 0.9 * mu * (dx @ dx):
                 return True
     return False
 
