@@ -98,17 +98,20 @@ def connected(rng: Generator, n: int, label: Callable[[int], Node] = lambda k: k
     return graph
 
 
-def consensus_case(seed: int, n: int, d: int, mixed: bool = True) -> Case:
+def consensus_case(seed: int, n: int, d: int, mixed: bool = True, isolated: int = 0) -> Case:
     rng = np.random.default_rng([seed, n, d])
     graph = connected(rng, n)
     make = some_function if mixed else some_quadratic
     functions = {node: make(rng, d) for node in graph.nodes}
     if n == 1:
         functions = {node: some_quadratic(rng, d) for node in graph.nodes}
+    for k in range(n, n + isolated):
+        graph.add_node(k)
+        functions[k] = some_quadratic(rng, d)
     return build(graph, functions)
 
 
-def constrained_case(seed: int, n: int, largest: int = 3) -> Case:
+def constrained_case(seed: int, n: int, largest: int = 3, isolated: int = 0) -> Case:
     """Random B: x_i of different lengths, different numbers of rows, some edges without B."""
     rng = np.random.default_rng([seed, n, 99])
 
@@ -116,6 +119,7 @@ def constrained_case(seed: int, n: int, largest: int = 3) -> Case:
         return [k, f"node {k}", ("pair", k), (k, k + 1)][k % 4]
 
     graph = connected(rng, n, label)
+    graph.add_nodes_from(label(k) for k in range(n, n + isolated))
     dims = {node: int(rng.integers(1, largest + 1)) for node in graph.nodes}
     functions = {node: some_quadratic(rng, dims[node]) for node in graph.nodes}
     given: dict[tuple[Node, Node], Matrix] = {}
