@@ -186,6 +186,8 @@ def test_rho_of_absolute_values_in_two_components() -> None:
     graph.add_node(4)
     network = unconnected(graph, functions)
     assert choose_rho(network, groups_of(network))[0] == 1 / 2.0
+    one = pdmm.Network(nx.path_graph(2), [pdmm.Absolute([0.0, 4.0]), pdmm.Zero(2)])
+    assert choose_rho(one, groups_of(one))[0] == 1 / 2.0  # by what its own entries are apart
 
 
 # --- nodes without edges, and components of their own ------------------------------------------

@@ -112,8 +112,9 @@ def _by_scale(network: Network, groups: list[Group]) -> Choice:
 
 
 def _spread(network: Network, groups: list[Group]) -> float:
-    """How far the a_i are from the mean of their component, as a root mean square."""
-    away = [np.zeros(0)]
+    """How far the a_i are from the mean of their component, or of each other if each is alone."""
+    away: list[Vector] = [np.zeros(0)]
+    all_of_them: list[Vector] = [np.zeros(0)]
     for group in groups:
         kinks = group.as_kinks()
         if kinks is None:
@@ -125,5 +126,8 @@ def _spread(network: Network, groups: list[Group]) -> float:
         np.add.at(sums, labels, a)
         means = sums / np.bincount(labels)[:, None]
         away.append((a - means[labels]).ravel())
+        all_of_them.append(a.ravel())
     distances = np.concatenate(away)
-    return float(np.sqrt(np.mean(distances**2))) if len(distances) else 0.0
+    if not len(distances):
+        return 0.0
+    return float(np.sqrt(np.mean(distances**2)) or np.std(np.concatenate(all_of_them)))
