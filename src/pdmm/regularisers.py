@@ -139,8 +139,10 @@ class Box(Regulariser):
         for name in ("lo", "hi"):
             given = as_array(f"Box's {name}", getattr(self, name))
             try:
+                if np.iscomplexobj(given):
+                    raise TypeError("complex numbers have no order")
                 bound = np.array(given, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ValueError(
                     f"Box's {name} must be numbers, got {getattr(self, name)!r}"
                 ) from None

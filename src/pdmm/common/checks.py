@@ -29,9 +29,13 @@ def number(name: str, value: Any) -> float:
     """A finite real number, as a Python float (a NumPy scalar would widen float32 arrays)."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} must be a number, got {value!r}")
-    if not math.isfinite(value):
+    try:
+        result = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float") from None
+    if not math.isfinite(result):
         raise ValueError(f"{name} must be finite, got {value!r}")
-    return float(value)
+    return result
 
 
 def positive(name: str, value: Any) -> float:
@@ -93,7 +97,7 @@ def vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
         if np.iscomplexobj(array):
             raise TypeError("complex numbers have no order")
         vector = np.array(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be numbers: {error}") from None
     if vector.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},), got shape {vector.shape}")

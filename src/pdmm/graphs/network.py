@@ -65,9 +65,10 @@ class Network:
     def _edges(self, constraints: Any) -> Edges:
         reader = ConstraintReader(self.nodes, self.position, self.incidence, self.dimensions)
         matrices = reader.read(constraints)
-        if matrices is None:
+        alike = bool((self.dimensions == self.dimensions[0]).all())  # else there is no edge
+        if matrices is None and alike:
             return Consensus(self.incidence, int(self.dimensions[0]), self.dtype)
-        return Constrained(self.incidence, matrices, self.dimensions, self.dtype)
+        return Constrained(self.incidence, matrices or [], self.dimensions, self.dtype)
 
     def __repr__(self) -> str:
         d = self.dimensions

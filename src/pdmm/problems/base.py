@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.arrays import as_array
 from pdmm.common.changes import Watched
+from pdmm.common.checks import client_weights, vector
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.problems.block import Block, ClientRows, Floats, OneClient, Source
@@ -70,13 +70,8 @@ class Problem(WithConstants, ABC):
     def objective(self, x: Any, weights: Any = None) -> float:
         """F(x) = sum_i w_i f_i(x), by a pass over the data (weights of 1 if not given)."""
         self.check_data()
-        w = np.ones(self.clients)
-        if weights is not None:
-            w = np.asarray(as_array("weights", weights), dtype=np.float64)
-        point = as_array("x", x)
-        for name, array, length in (("x", point, self.dimension), ("weights", w, self.clients)):
-            if array.shape != (length,):
-                raise ValueError(f"{name} must have shape ({length},), got shape {array.shape}")
+        w = client_weights(weights, self.clients)
+        point = vector("x", x, self.dimension)
         with Threads(None if self.parallel else 1) as threads:
             source = self._source_of_values(threads)
             return SumOfBlocks(self, source, w, threads).value(point.astype(self.dtype))
