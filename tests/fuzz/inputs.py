@@ -20,7 +20,7 @@ from fuzz.odd_calls import Call
 from fuzz.odd_runs import calls, lay_down
 from fuzz.odd_values import Demand, odd
 
-ALWAYS = {"A", "b", "X", "y", "H", "c", "problem", "network", "value", "gradient", "graph"}
+DATA = {"A", "b", "X", "y", "H", "c", "value", "gradient", "graph"}  # of what is solved
 
 
 def case(seed: int) -> str:
@@ -38,8 +38,7 @@ def _tried(rng: Generator, name: str, call: Call) -> str:
     spoilt = [pick(rng, list(given))]
     if chance(rng, 0.15):
         spoilt.append(pick(rng, list(given)))
-    kept = [key for key in given if key in ALWAYS or key in spoilt or not call.optional]
-    kept += [key for key in given if key not in kept and chance(rng, 0.3)]
+    kept = [key for key in given if key in call.required or key in spoilt or chance(rng, 0.3)]
     odds = {key: odd(rng, call.arguments[key][0], given[key]) for key in dict.fromkeys(spoilt)}
     demand: Demand = "any"
     if len(odds) == 1:
@@ -62,7 +61,7 @@ def _tried(rng: Generator, name: str, call: Call) -> str:
 
 def _sentence(error: Exception, call: Call) -> None:
     text = str(error)
-    if len(text) <= 15 or not _names(text, call.names | ALWAYS):
+    if len(text) <= 15 or not _names(text, call.names | DATA):
         raise AssertionError(f"no sentence that names an argument: {error!r}") from error
 
 

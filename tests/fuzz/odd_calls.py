@@ -22,17 +22,16 @@ class Call:
     go: Callable[..., Any]
     arguments: Arguments
     names: frozenset[str]
-    optional: bool = False
-    """Whether most of the arguments can be left out."""
+    required: frozenset[str]
+    """Those that cannot be left out."""
 
 
-def call_of(
-    target: Callable[..., Any], go: Callable[..., Any], optional: bool = False, **given: Any
-) -> Call:
-    names = {name for name in inspect.signature(target).parameters if name != "self"}
-    return Call(
-        go, given, frozenset(names | {"method", "problem", "x0", "optimum", "checkpoint"}), optional
-    )
+def call_of(target: Callable[..., Any], go: Callable[..., Any], **given: Any) -> Call:
+    parameters = inspect.signature(target).parameters
+    names = {name for name in parameters if name != "self"}
+    required = {name for name in names if parameters[name].default is inspect.Parameter.empty}
+    others = {"method", "problem", "x0", "optimum", "checkpoint"}  # of the run that follows
+    return Call(go, given, frozenset(names | others), frozenset(required))
 
 
 def x_of(result: Any) -> Array:
@@ -85,7 +84,6 @@ def problems() -> dict[str, Call]:
         "SoftmaxRegression": call_of(
             pdmm.SoftmaxRegression,
             lambda **g: _solved(pdmm.SoftmaxRegression(**g)),
-            optional=True,
             X=("arrays", X),
             y=("labels", y),
             classes=("count", 3),
@@ -95,7 +93,6 @@ def problems() -> dict[str, Call]:
         "Functions": call_of(
             pdmm.Functions,
             lambda **g: _solved(pdmm.Functions(**g)),
-            optional=True,
             value=("functions", value),
             gradient=("functions", gradient),
             dimension=("count", 2),
@@ -106,7 +103,6 @@ def problems() -> dict[str, Call]:
         "Functions, PDMM": call_of(
             pdmm.Functions,
             lambda **g: _solved(pdmm.Functions(**g), pdmm.PDMM()),
-            optional=True,
             value=("functions", value),
             gradient=("functions", gradient),
             dimension=("count", 2),
@@ -133,7 +129,6 @@ def problems() -> dict[str, Call]:
         "Lazy": call_of(
             pdmm.Lazy,
             lambda **g: _solved(pdmm.Lazy(**g), participation=2),
-            optional=True,
             count=("count", 3),
             make_client=("thing", lambda i: pdmm.Quadratic(1.0, [float(i), 1.0])),
             evaluate=("thing", lambda x: 0.0),
@@ -189,8 +184,5 @@ def pieces() -> dict[str, Call]:
             pdmm.Bursts, lossy(pdmm.Bursts, "loss"), start=chance, end=chance, loss=chance
         ),
         "OnOff": call_of(pdmm.OnOff, lossy(pdmm.OnOff, "availability"), leave=chance, come=chance),
-        **{
-            make.__name__: call_of(make, method(make), optional=True, **given)
-            for make, given in methods
-        },
+        **{make.__name__: call_of(make, method(make), **given) for make, given in methods},
     }

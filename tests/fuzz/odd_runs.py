@@ -27,7 +27,6 @@ def _runs(folder: Path) -> dict[str, Call]:
         "solve": call_of(
             pdmm.solve,
             lambda **g: x_of(pdmm.solve(**{"rounds": 4, "threads": 1, **g})),
-            optional=True,
             problem=("thing", small.least_squares()),
             method=("thing", AG),
             rounds=("count", 4),
@@ -54,7 +53,6 @@ def _runs(folder: Path) -> dict[str, Call]:
         "resume": call_of(
             pdmm.resume,
             lambda **g: x_of(pdmm.resume(**g)),
-            optional=True,
             path=("thing", folder / KEPT),
             problem=("thing", small.least_squares()),
             rounds=("count", 5),
@@ -76,7 +74,6 @@ def _runs(folder: Path) -> dict[str, Call]:
         "solve_network": call_of(
             pdmm.solve_network,
             lambda **g: x_of(pdmm.solve_network(**{"iterations": 4, **g})),
-            optional=True,
             network=("thing", network),
             rho=("number", 0.5),
             iterations=("count", 4),
@@ -106,7 +103,6 @@ def _runs(folder: Path) -> dict[str, Call]:
         calls["certify"] = call_of(
             certify,
             lambda **g: certify(**g) and None,
-            optional=True,
             problem=("thing", small.least_squares()),
             x=("array", np.array([1.0, 2.0, -1.0])),
             weights=("array", np.array([1.0, 2.0, 0.5])),
