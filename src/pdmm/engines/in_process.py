@@ -75,6 +75,9 @@ class InProcess(Clients):
     def strong_convexity(self, weights: Any = None) -> Constants:
         return self.problem.strong_convexity(weights)
 
+    def valley(self, weights: Any = None) -> tuple[Constants, Constants]:
+        return self.problem.valley(weights)
+
     def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
         return self.problem.secants(weights)
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from pdmm.common.checks import number, positive
 from pdmm.methods.adaptive import Adaptive
-from pdmm.methods.automatic import Chosen, steps_of_nearly_exact, steps_to_cross
+from pdmm.methods.automatic import Chosen, Reasons, steps_of_nearly_exact, steps_to_cross
 from pdmm.methods.base import (
     Array,
     Auto,
@@ -95,6 +95,9 @@ class Family(Method):
             raise ValueError(
                 f"relaxation must be in (0, 1], got {self.relaxation!r}: 1 is PDMM, 0.5 is ADMM"
             )
+
+    def auto(self, known: Known, adaptive: bool) -> tuple[Self, Reasons]:
+        return super().auto(known.in_the_valley(), adaptive)
 
     def auto_rho(self, known: Known, adaptive: bool) -> Chosen:
         return _first("rho", known.first_rho(), known, adaptive)

@@ -126,6 +126,7 @@ class Functions(Problem):
     def check(self, x0: Floats, exact: bool) -> None:
         for i in range(self.clients):
             self.check_client(i, x0, exact)
+        self.begin_at(x0)
 
     def check_client(self, i: int, x0: Floats, exact: bool) -> None:
         """Try out one client's functions at the start."""
@@ -155,8 +156,10 @@ class Functions(Problem):
             mu, _ = found["mu"]
             return {"mu": (np.minimum(mu, self._given["L"]), "estimate")}
         if "mu" in self._given:
-            L, _ = found["L"]
-            return {"L": (np.maximum(L, self._given["mu"]), "estimate")}
+            del found["mu"]
+            for name in ("L", "valley L"):
+                L, _ = found[name]
+                found[name] = np.maximum(L, self._given["mu"]), "estimate"
         return found
 
     def value(self, i: int, x: Floats) -> float:

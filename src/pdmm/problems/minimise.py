@@ -8,8 +8,14 @@ import numpy.typing as npt
 from scipy.optimize import NoConvergence, minimize, newton_krylov
 
 from pdmm.common.checks import ClientError
+from pdmm.problems.newton import newton_path
 
 Vector = npt.NDArray[np.float64]
+
+
+NEAR = 1e-4
+NEWTON_STEPS = 200
+PATIENCE = 5
 
 
 class Solution(NamedTuple):
@@ -163,6 +169,8 @@ def _minimise(
         _lbfgs(h, x, tolerance)
     if h.error > tolerance:
         _newton_krylov(h, tolerance)
+    if h.error > tolerance:
+        _newton(h, tolerance)
     return Solution(h.x, h.error, h.calls, missed=h.error > tolerance)
 
 
@@ -175,6 +183,20 @@ def _lbfgs(h: _Best, x: Vector, tolerance: float) -> None:
         method="L-BFGS-B",
         options={"maxcor": 20, "gtol": target, "ftol": 0.0, "maxiter": 1000, "maxls": 40},
     )
+
+
+def _newton(h: _Best, tolerance: float) -> None:
+    def slope(x: Vector) -> Vector | None:
+        found = h.slope(x)
+        return found if np.isfinite(found).all() else None
+
+    left = PATIENCE
+    with np.errstate(all="ignore"):
+        for _ in newton_path(slope, h.x, h.slope(h.x), NEWTON_STEPS):
+            if h.error <= tolerance:
+                return
+            left = PATIENCE if h.error > NEAR else left - 1
+            if left < 0: return
 
 
 def _newton_krylov(h: _Best, tolerance: float) -> None:
@@ -190,5 +212,5 @@ def _newton_krylov(h: _Best, tolerance: float) -> None:
             )
     except ClientError:
         raise
-    except (NoConvergence, ValueError):  # the best point so far stands, with its error
+    except (NoConvergence, ValueError, OverflowError):  # the best point so far stands, with its error
         pass
