@@ -44,16 +44,19 @@ def images(seed: int = 0, batch_size: int | None = 4, l2: float = 0.1) -> pdmm.S
 
 
 def hinges() -> pdmm.Functions:
-    """Functions that are steeper where the run goes than where L is estimated."""
+    """Functions, one of which is steeper where the run goes than on the way to its own optimum."""
+
+    def hinge(c: float) -> float:
+        return 4.0 if c < 15 else 0.0
 
     def value(x: Any, c: float) -> float:
         over = np.maximum(x - 15, 0)
-        return 0.5 * float(np.sum((x - c) ** 2)) + 4 * float(over @ over)
+        return 0.5 * float(np.sum((x - c) ** 2)) + hinge(c) * float(over @ over)
 
     def gradient(x: Any, c: float) -> Any:
-        return (x - c) + 8 * np.maximum(x - 15, 0)
+        return (x - c) + 2 * hinge(c) * np.maximum(x - 15, 0)
 
-    centres = (40.0, 60.0, 80.0)
+    centres = (10.0, 60.0, 80.0)
     return pdmm.Functions(
         value=[partial(value, c=c) for c in centres],
         gradient=[partial(gradient, c=c) for c in centres],

@@ -31,6 +31,13 @@ def narrow(value: Any) -> Any:
     return np.float64(np.float32(value))
 
 
+def same_way(factors: list[float]) -> int:
+    """How many of the last changes of rho were large and went the same way."""
+    ways = [np.sign(np.log(f)) if max(f, 1 / f) >= spectral.LARGE else 0 for f in factors]
+    alike = itertools.takewhile(lambda way: way != 0 and way == ways[-1], reversed(ways))
+    return len(list(alike))
+
+
 @dataclass
 class Twin:
     """PDMM with spectral rho and Anderson acceleration, everything stacked in one place."""
@@ -92,6 +99,7 @@ class Twin:
         first = last = np.inf
         combined = known = False
         accepted, due, changes = 0, 2, spectral.CHANGES if self.adapt else 0
+        factors: list[float] = []
         for r in range(1, rounds + 1):
             anchors = 2 * x_s - Z
             X = np.array([prox(i, a, self.rho) for i, a in enumerate(anchors)])
@@ -125,8 +133,12 @@ class Twin:
                 rho = narrow(rho)
                 x_s = self.server(Z)
                 Z = x_s + (Z - x_s) * narrow(self.rho / rho)
+                factors.append(rho / self.rho)
                 Y, F, self.rho, first, last, accepted = [], [], rho, np.inf, np.inf, 0
-                changes -= 1
+                if spectral.COUNTED < same_way(factors) <= spectral.FOLLOWED:
+                    due = 0
+                else:
+                    changes -= 1
             elif self.accelerate and (better := self.combination(Y, F)) is not None:
                 Z, combined = better, True
             x_s = self.server(Z)

@@ -66,6 +66,36 @@ def test_a_change_tells_the_clients_by_how_much() -> None:
     assert changed.left == spectral.CHANGES - 1
 
 
+def changes_towards(goals: list[float], rounds: int = 300) -> list[float]:
+    """Every rho of a run whose evidence is always for the next goal."""
+    penalty = Penalty.start(1.0, adapts=True)
+    found = [1.0]
+    waiting = list(goals)
+    for r in range(1, rounds):
+        rho = penalty.proposed(r, moves_of(waiting[0] * np.eye(3)), EPS)
+        penalty = penalty.after_good_round(r)
+        if rho != penalty.rho:
+            penalty = penalty.changed(rho)
+            found.append(penalty.rho)
+        elif len(waiting) > 1 and penalty.rho == pytest.approx(waiting[0], rel=1e-6):
+            waiting.pop(0)
+    return found
+
+
+@pytest.mark.parametrize("goal", [1e25, 1e-25])
+def test_rho_goes_as_far_as_it_must_where_it_always_goes_the_same_way(goal: float) -> None:
+    found = changes_towards([goal])
+    assert found[-1] == pytest.approx(goal, rel=1e-6)
+    assert len(found) == 26
+
+
+def test_rho_comes_to_rest_wherever_it_is_led() -> None:
+    away = changes_towards([1e120], rounds=4000)
+    assert len(away) == 1 + spectral.FOLLOWED + spectral.CHANGES - spectral.COUNTED
+    to_and_fro = changes_towards([1e20, 1e-20] * 10, rounds=4000)
+    assert len(to_and_fro) <= 1 + spectral.CHANGES // spectral.COUNTED * spectral.FOLLOWED
+
+
 @pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3, 1e30, 1e-30, 7.123456789e5])
 def test_what_is_sent_is_the_same_in_float32(value: float) -> None:
     narrow = in_24_bits(value)

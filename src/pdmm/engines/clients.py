@@ -88,6 +88,10 @@ class Clients(ABC):
         """The mu of every f_i and of F."""
 
     @abstractmethod
+    def valley(self, weights: Any = None) -> tuple[Constants, Constants]:
+        """Estimates of L and mu where each client's own function is lowest."""
+
+    @abstractmethod
     def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
         """What the gradients of the last run have shown of L and mu, if they were watched."""
 

@@ -78,6 +78,9 @@ class InProcess(Clients):
     def strong_convexity(self, weights: Any = None) -> Constants:
         return self.problem._constants("mu", weights)
 
+    def valley(self, weights: Any = None) -> tuple[Constants, Constants]:
+        return self.problem.valley(weights)
+
     def secants(self, weights: Any = None) -> tuple[Constants, Constants] | None:
         return self.problem.secants(weights)
 

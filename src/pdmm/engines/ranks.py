@@ -17,7 +17,7 @@ from pdmm.engines.traffic import Sent
 from pdmm.links.links import Links
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
-from pdmm.problems.block import Tally
+from pdmm.problems.block import Floats, Tally
 from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
 from pdmm.problems.secants import Shown
 
@@ -46,6 +46,10 @@ class Ranks(WithConstants, InProcess):
         return f"{self.problem!r}, of {self.clients} clients on {self.team.size} ranks"
 
     # --- constants --------------------------------------------------------------------------
+
+    def check(self, x0: Floats, exact: bool) -> None:
+        super().check(x0, exact)
+        self.begin_at(x0)
 
     @property
     def shown(self) -> Shown | None:

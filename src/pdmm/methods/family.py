@@ -97,9 +97,11 @@ class Family(Method):
             )
 
     def auto_rho(self, known: Known, adaptive: bool) -> Chosen:
+        known = known.in_the_valley()
         return _first("rho", known.first_rho(), known, adaptive)
 
     def auto_gamma(self, known: Known, adaptive: bool) -> Chosen:
+        known = known.in_the_valley()
         return _first("gamma", 1 / known.first_rho(), known, adaptive)
 
     def adapting(self, chosen: tuple[str, ...], precision: float) -> Method:

@@ -35,21 +35,35 @@ class Known:
         smoothness: the L of the clients.
         strong_convexity: their mu.
         weight: the sum of the clients' weights.
+        valley: estimates of L and mu where each client's own function is lowest, NaN where no
+            such point was found; None where L is no estimate.
     """
 
     smoothness: Constant
     strong_convexity: Constant
     weight: float
+    valley: tuple[Constant, Constant] | None = None
+
+    def in_the_valley(self) -> "Known":
+        """What is known where the clients' own functions are lowest; the same where nothing is.
+
+        A run ends nearer to those points than to x0. For a method whose steps need not be short
+        enough for the steepest place on the way, these are the better L and mu.
+        """
+        if self.valley is None or np.isnan(self.valley[0].clients).all():
+            return self
+        L, mu = self.valley
+        return Known(L, mu, self.weight)
 
     @property
     def L(self) -> float:
         """The largest L of a client; 1 where all functions are constant and any L will do."""
-        return float(self.smoothness.clients.max()) or 1.0
+        return float(np.nanmax(self.smoothness.clients)) or 1.0
 
     @property
     def mu(self) -> float:
         """The smallest mu of a client."""
-        return float(self.strong_convexity.clients.min())
+        return float(np.nanmin(self.strong_convexity.clients))
 
     @property
     def estimated(self) -> bool:
@@ -74,8 +88,8 @@ class Known:
 
     def first_rho(self) -> float:
         """The square root of L mu of the mean client, mu taken as not much smaller than L."""
-        L = float(self.smoothness.clients.mean())
-        mu = float(self.strong_convexity.clients.mean())
+        L = float(np.nanmean(self.smoothness.clients))
+        mu = float(np.nanmean(self.strong_convexity.clients))
         if L <= 0:
             return 1.0
         share = max(mu / L, FLATTEST) if mu > 0 else FLAT

@@ -2,7 +2,9 @@
 
 The next rho is ‖change of lam‖/‖change of x‖, stacked over clients: for a quadratic with the one
 curvature c it is c. It changes at most ``CHANGES`` times, in rounds that lie further and further
-apart, so that every run ends with one rho.
+apart. Only where it goes the same way again and again, as on functions like exp, whose curvature
+may change by any factor along the way, it goes on in every round, and that does not count. A run
+of changes one way costs two that count and is bounded itself, so every run ends with one rho.
 
 References:
     Xu, Figueiredo, Goldstein, "Adaptive ADMM with spectral penalty parameter selection",
@@ -17,6 +19,9 @@ import numpy as np
 CHANGES = 8  # of rho, at rounds 2, 3, 5, 9, 17, ...: then it stays
 LARGEST = 10.0  # factor by which rho changes at a time
 SMALLEST = 2.0  # a smaller change is not worth a fresh start
+LARGE = 3.0  # factor from which on a change counts as one more of the same way
+COUNTED = 2  # changes one way that count; those that follow the same way do not
+FOLLOWED = 40  # changes one way, at most, that are not counted but for the first
 
 
 class Moves(NamedTuple):
@@ -39,13 +44,14 @@ class Penalty(NamedTuple):
     scale: float  # old rho / new rho, where it changes with the next message; else 1
     due: int  # the round in which rho may change next
     left: int  # changes that are left
+    way: int  # how many large changes went the same way in a row: up; down, if negative
     comparable: bool  # whether the next changes of x and lam will refer to a good round
 
     @classmethod
     def start(cls, rho: float, adapts: bool) -> Self:
         """The first rho, which changes or stays."""
         left = CHANGES if adapts else 0
-        return cls(rho=in_24_bits(rho), scale=1.0, due=2, left=left, comparable=False)
+        return cls(rho=in_24_bits(rho), scale=1.0, due=2, left=left, way=0, comparable=False)
 
     def proposed(self, rounds: int, moves: Moves, precision: float) -> float:
         """The next rho; the same again where there is no reason to change it."""
@@ -68,7 +74,18 @@ class Penalty(NamedTuple):
         """Another rho, from the next message on."""
         rho = in_24_bits(rho)
         scale = in_24_bits(self.rho / rho)
-        return self._replace(rho=rho, scale=scale, left=self.left - 1)
+        way = self._way_to(rho)
+        if COUNTED < abs(way) <= FOLLOWED:
+            return self._replace(rho=rho, scale=scale, way=way, due=0)
+        return self._replace(rho=rho, scale=scale, way=way, left=self.left - 1)
+
+    def _way_to(self, rho: float) -> int:
+        """How many large changes will have gone the same way in a row."""
+        if rho >= LARGE * self.rho:
+            return max(self.way, 0) + 1
+        if rho * LARGE <= self.rho:
+            return min(self.way, 0) - 1
+        return 0
 
 
 def spectral_rho(moves: Moves, least: float, most: float) -> float:

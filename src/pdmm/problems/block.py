@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.checks import ClientError
 from pdmm.problems.doubt import measured_doubt
 from pdmm.problems.minimise import minimise
 
@@ -120,6 +121,12 @@ class Block(ABC):
                 self.tolerance,
                 0.0 if slack is None else float(slack[i]),
             )
+            if solution.kink:
+                raise ClientError(
+                    f"{self.name(i)} has a kink: its gradient jumps where its exact step ends, so "
+                    "that gradients do not lead there. Give its proximal step, which is "
+                    "Functions(..., prox=[...]), or a method with gradient steps"
+                )
             rows[i] = solution.x
             self.tally.gradients += solution.calls
             self.tally.values += solution.calls
@@ -127,6 +134,10 @@ class Block(ABC):
             if solution.missed:
                 self.tally.missed = max(self.tally.missed, solution.error)
         return rows
+
+    def name(self, i: int) -> str:
+        """The i-th client of the block, as messages call it."""
+        return "a client's function"
 
     tolerance = 1e-10  # of an exact step: its residual, relative to the terms that cancel in it
 

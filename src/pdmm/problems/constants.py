@@ -11,12 +11,12 @@ import numpy.typing as npt
 from pdmm.common.checks import ClientError, Floats, client_weights
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
-from pdmm.problems.estimate import estimate
+from pdmm.problems.estimate import Ends, Estimate, estimate
 from pdmm.problems.secants import Shown
 
 Vector = npt.NDArray[np.float64]
 Kind: TypeAlias = Literal["exact", "bound", "estimate", "given"]
-Which: TypeAlias = Literal["L", "mu"]
+Which: TypeAlias = Literal["L", "mu", "valley L", "valley mu"]
 KINDS: tuple[Kind, ...] = ("estimate", "given", "bound", "exact")  # the weakest first
 
 
@@ -68,6 +68,8 @@ class WithConstants:
     dimension: int
     dtype: np.dtype[Any]
     parallel: bool
+    start: Vector | None = None
+    """Where the last run began; None stands for 0."""
 
     def check_data(self) -> None:
         """Refuse data that were changed since they were read first."""
@@ -96,6 +98,17 @@ class WithConstants:
         """
         self.check_data()
         return self._constants("mu", weights)
+
+    def valley(self, weights: Any = None) -> tuple[Constants, Constants]:
+        """Estimates of L and mu where each client's own function is lowest.
+
+        Where all functions bend alike everywhere, these are the estimates of smoothness and
+        strong convexity again. NaN for a client whose function has no lowest point that was found.
+
+        Args:
+            weights: w_i > 0, one a client; ones if not given.
+        """
+        return self._constants("valley L", weights), self._constants("valley mu", weights)
 
     @property
     def shown(self) -> Shown | None:
@@ -167,33 +180,52 @@ class WithConstants:
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
         """L or mu of every client, as asked for; both, if they are found together."""
-        precision = float(np.finfo(self.dtype).eps)
+        found = list(threads.map(self._estimated, range(self.clients)))
+        nowhere = Ends(np.nan, np.nan)
+        mu, L = np.array([one.way for one in found]).T.copy()
+        valley_mu, valley_L = np.array([one.valley or nowhere for one in found]).T.copy()
+        return {
+            "L": (L, "estimate"),
+            "mu": (mu, "estimate"),
+            "valley L": (valley_L, "estimate"),
+            "valley mu": (valley_mu, "estimate"),
+        }
 
-        def ends(i: int) -> tuple[float, float]:
-            call = self._gradient_of(i)
-            error: ClientError | None = None
+    def _estimated(self, i: int) -> Estimate:
+        """What gradients of client i say of its L and mu."""
+        call = self._gradient_of(i)
+        error: ClientError | None = None
 
-            def gradient(x: Vector) -> Vector | None:
-                nonlocal error
-                try:
-                    with np.errstate(all="ignore"):
-                        g = call(x.astype(self.dtype)).astype(np.float64)
-                except ClientError as raised:  # as good as NaN: outside of its domain
-                    error = raised
-                    return None
-                return g if np.isfinite(g).all() else None
+        def gradient(x: Vector) -> Vector | None:
+            nonlocal error
+            try:
+                g = call(x.astype(self.dtype)).astype(np.float64)
+            except ClientError as raised:  # as good as NaN: outside of its domain
+                error = raised
+                return None
+            return g if np.isfinite(g).all() else None
 
-            found = estimate(gradient, self.dimension, precision)
-            if found is None:
-                raise ClientError(
-                    f"client {i} has no finite gradient at any point tried about 0, so that L "
-                    "and mu cannot be estimated: pdmm.Functions takes them as smoothness= and "
-                    "strong_convexity="
-                ) from error
-            return found
+        start = np.zeros(self.dimension) if self.start is None else self.start
+        with np.errstate(all="ignore"):
+            found = estimate(gradient, start, float(np.finfo(self.dtype).eps))
+        if found is None:
+            raise ClientError(
+                f"client {i} has no finite gradient at any point tried about the start, so that L "
+                "and mu cannot be estimated: pdmm.Functions takes them as smoothness= and "
+                "strong_convexity="
+            ) from error
+        return found
 
-        mu, L = np.array(list(threads.map(ends, range(self.clients)))).T.copy()
-        return {"L": (L, "estimate"), "mu": (mu, "estimate")}
+    def begin_at(self, x0: Floats) -> None:
+        """A run begins at x0: there L and mu are estimated, where they are not known."""
+        if self.start is None and not x0.any():
+            return
+        if self.start is not None and np.array_equal(self.start, x0):
+            return
+        self.start = np.array(x0, dtype=np.float64)
+        estimates = [name for name, kept in self._known.items() if _is_estimate(kept)]
+        for name in estimates:
+            del self._known[name]
 
     def _overall_constant(
         self, which: Which, weights: Vector, threads: Threads, team: Team = ALONE
@@ -209,6 +241,13 @@ class WithConstants:
         values, kind, _ = self.constants_of_clients(which, threads)
         overall = float(team.total(lambda: weights @ values))
         return overall, "estimate" if kind == "estimate" else "bound"
+
+
+def _is_estimate(kept: tuple[Any, ...]) -> bool:
+    """Whether an entry of what is known of L and mu is an estimate."""
+    found = kept[1]
+    kind = found.kind if isinstance(found, Constants) else found
+    return bool(kind == "estimate")
 
 
 def _estimates(shown: Shown, weights: Any) -> tuple[Constants, Constants] | None:

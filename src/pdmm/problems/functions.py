@@ -133,6 +133,7 @@ class Functions(Problem):
         check_start("it", largest_entry(x0), self.dtype)
         for i in range(self.clients):
             self.check_client(i, x0, exact)
+        self.begin_at(x0)
 
     def check_client(self, i: int, x0: Floats, exact: bool) -> None:
         """Try out one client's functions at the start."""
@@ -173,8 +174,10 @@ class Functions(Problem):
             mu, _ = found["mu"]
             return {"mu": (np.minimum(mu, self._given["L"]), "estimate")}
         if "mu" in self._given:
-            L, _ = found["L"]
-            return {"L": (np.maximum(L, self._given["mu"]), "estimate")}
+            del found["mu"]
+            for name in ("L", "valley L"):
+                L, _ = found[name]
+                found[name] = np.maximum(L, self._given["mu"]), "estimate"
         return found
 
     def value(self, i: int, x: Floats) -> float:
@@ -314,6 +317,9 @@ class FunctionBlock(Block):
         self.tally.exact += self.size
         rows = zip(self.clients, anchor, strict=True)
         return np.stack([self.problem.prox(i, row, 1 / rho) for i, row in rows])
+
+    def name(self, i: int) -> str:
+        return f"the function of client {self.clients[i]}"
 
     def smooth(self, i: int) -> Callable[[Vector], tuple[float, Floats]]:
         client = int(self.clients[i])

@@ -8,8 +8,16 @@ import numpy.typing as npt
 from scipy.optimize import NoConvergence, minimize, newton_krylov
 
 from pdmm.common.checks import ClientError
+from pdmm.problems.newton import newton_path
 
 Vector = npt.NDArray[np.float64]
+
+
+NEWTON_STEPS = 200
+NEAR = 1e-4  # a relative residual from which on Newton's method doubles its digits in each step
+PATIENCE = 5  # steps from there on, before rounding is held to be the reason why it does not
+STUCK = 1e-3  # a relative residual at which a solver has stopped for another reason than rounding
+BISECTIONS = 80  # of a line, until its two ends are neighbouring numbers
 
 
 class Solution(NamedTuple):
@@ -19,6 +27,7 @@ class Solution(NamedTuple):
     error: float
     calls: int
     missed: bool = False  # the tolerance
+    kink: bool = False  # whether the gradient jumps where the solvers are stuck
 
 
 class Terms(NamedTuple):
@@ -161,8 +170,12 @@ def _minimise(
         tolerance = max(tolerance, slack / h.scale)
     if h.error > tolerance:
         _lbfgs(h, x, tolerance)
+    if h.error > max(tolerance, STUCK) and _jumps(h):
+        return Solution(h.x, h.error, h.calls, missed=True, kink=True)
     if h.error > tolerance:
         _newton_krylov(h, tolerance)
+    if h.error > tolerance:
+        _newton(h, tolerance)
     return Solution(h.x, h.error, h.calls, missed=h.error > tolerance)
 
 
@@ -175,6 +188,55 @@ def _lbfgs(h: _Best, x: Vector, tolerance: float) -> None:
         method="L-BFGS-B",
         options={"maxcor": 20, "gtol": target, "ftol": 0.0, "maxiter": 1000, "maxls": 40},
     )
+
+
+def _jumps(h: _Best) -> bool:
+    """Whether the slope jumps on the line down from the best point, from down to up.
+
+    The line is bisected until its two ends are neighbouring numbers. Between these the slope of a
+    smooth function hardly changes, and that of a kink changes by all that it has.
+    """
+    x = h.x
+    with np.errstate(all="ignore"):
+        down = -h.slope(x)
+
+        def ahead(t: float) -> float:
+            """The slope along the line, at x + t down."""
+            return float(h.slope(x + t * down) @ down)
+
+        low, high = 0.0, 1.0
+        slope_low, slope_high = ahead(low), ahead(high)
+        while slope_high < 0 and high < 1e30:
+            low, slope_low = high, slope_high
+            high *= 16
+            slope_high = ahead(high)
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            if middle in (low, high) or not (np.isfinite(slope_low) and slope_high != 0):
+                break
+            slope = ahead(middle)
+            if slope < 0:
+                low, slope_low = middle, slope
+            else:  # or not finite: too far
+                high, slope_high = middle, slope
+        return bool(slope_high - slope_low > 0.1 * float(down @ down))
+
+
+def _newton(h: _Best, tolerance: float) -> None:
+    """Go on by Newton's method, whose steps are safe however steep f becomes."""
+
+    def slope(x: Vector) -> Vector | None:
+        found = h.slope(x)
+        return found if np.isfinite(found).all() else None
+
+    left = PATIENCE
+    with np.errstate(all="ignore"):
+        for _ in newton_path(slope, h.x, h.slope(h.x), NEWTON_STEPS):
+            if h.error <= tolerance:
+                return
+            left = PATIENCE if h.error > NEAR else left - 1
+            if left < 0:
+                return
 
 
 def _newton_krylov(h: _Best, tolerance: float) -> None:
@@ -190,5 +252,5 @@ def _newton_krylov(h: _Best, tolerance: float) -> None:
             )
     except ClientError:
         raise
-    except (NoConvergence, ValueError):  # the best point so far stands, with its error
+    except (NoConvergence, ValueError, OverflowError):  # the best point so far stands
         pass

@@ -14,7 +14,7 @@ from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate, Traffic
 from pdmm.run.certificate import Certifier, Vector, proven_convexity
-from pdmm.run.choice import Choice, choose
+from pdmm.run.choice import Choice, pick, settle
 from pdmm.run.objective import Objective
 from pdmm.run.recorder import Recorder
 from pdmm.run.settings import Settings, known_optimum
@@ -60,12 +60,8 @@ def build(clients: Clients, settings: Settings) -> Run:
     """Get a run ready; its clients are at work from here on."""
     begun = perf_counter()
     s = settings
-    if s.method is not None:
-        clients.check(s.x0, s.method.exact)
     choice = _chosen(clients, s)
     method = choice.method
-    if s.method is None:
-        clients.check(s.x0, method.exact)
     log.info("%r on %d clients, at most %d rounds", method.as_named, clients.count, s.rounds)
     for sentence in choice.why:
         log.info("%s", sentence)
@@ -101,7 +97,9 @@ def build(clients: Clients, settings: Settings) -> Run:
 
 def _chosen(clients: Clients, s: Settings) -> Choice:
     """The method that will run, for the links that there are."""
-    choice = choose(clients, s.method, s.weights, adaptive=clients.steady)
+    choice = pick(clients, s.method, adaptive=clients.steady)
+    clients.check(s.x0, choice.method.exact)  # before L and mu are asked for, about x0
+    choice = settle(choice, clients, s.weights, adaptive=clients.steady)
     if s.local_steps is not None:
         choice = choice.then(choice.method.for_own_steps())
     if s.bits is not None:

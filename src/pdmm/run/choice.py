@@ -44,14 +44,25 @@ class Choice:
         return replace(self, method=method, why=(*self.why, *why))
 
 
-def choose(
-    clients: Clients, method: Method | None, weights: Vector, adaptive: bool = True
-) -> Choice:
-    """Settle every "auto" of a method, or choose the method too.
+def pick(clients: Clients, method: Method | None, adaptive: bool) -> Choice:
+    """The method to run, as it was given or, where none was, a good one; its parameters wait.
 
     Args:
+        clients: what they are decides which method is a good one.
+        method: as the user gave it.
+        adaptive: whether all clients take part in every round.
+    """
+    if method is not None:
+        return Choice(method, ())
+    return Choice(*_pick(clients.eigenbasis_size, adaptive))
+
+
+def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) -> Choice:
+    """Settle every "auto" of the method that was picked.
+
+    Args:
+        choice: the method, with or without "auto".
         clients: they are asked for L and mu only if these are needed.
-        method: with or without "auto"; None to choose it too.
         weights: of the clients.
         adaptive: whether rho may change during the run, for which all clients must take part
             in every round.
@@ -59,13 +70,9 @@ def choose(
     Returns:
         The choice, with a sentence for everything that was chosen.
     """
-    why: Reasons = ()
-    if method is None:
-        method, why = _pick(clients.eigenbasis_size, adaptive)
     if not adaptive:
-        method.check_partial()
-    names = method.unsettled
-    choice = Choice(method, why)
+        choice.method.check_partial()
+    names = choice.method.unsettled
     if names:
         choice = _settled(choice, clients, weights, adaptive)
     if adaptive:
@@ -85,6 +92,8 @@ def _settled(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) 
             raise
         return choice.then(method.auto_without_gradients(adaptive))
     known = Known(L, mu, float(weights.sum()))
+    if known.estimated:
+        known = replace(known, valley=clients.valley(weights))
     choice = choice.then(method.auto(known, adaptive))
     estimated = "step_size" in method.unsettled and known.estimated
     return replace(choice, smoothness=L, strong_convexity=mu, estimated_step=estimated)
@@ -100,11 +109,5 @@ def _pick(rank: int, adaptive: bool) -> tuple[Method, Reasons]:
             why = f"AGPDMM: the eigenbases that exact steps need would have {rank} vectors a client"
         return method, (why,)
     method = PDMM(rho="auto", relaxation=RELAXATION, acceleration=acceleration)
-    why = f"PDMM with exact steps and relaxation {RELAXATION}: rounds are what costs"
-    if adaptive:
-        why = (
-            "PDMM with exact steps, Anderson acceleration and relaxation "
-            f"{RELAXATION}: rounds are what costs, and this converges on every convex sum that "
-            "has a minimum"
-        )
-    return method, (why,)
+    what = "exact steps, Anderson acceleration" if adaptive else "exact steps"
+    return method, (f"PDMM with {what} and relaxation {RELAXATION}: rounds are what costs",)

@@ -17,6 +17,7 @@ from pdmm.run.state import held
 
 TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
 TOO_FAR = 1e20  # times the norm after the first step: likewise, where x is large by nature
+STEEPER = 10.0  # times the gradient that the curvature near x makes of the way from x0: a steep x0
 AUTO_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 Callback: TypeAlias = Callable[[int, Floats], bool | None]
@@ -168,7 +169,31 @@ def _compare(run: Run) -> None:
     if np.isnan(state.target):  # there was none at the start
         state.target = (state.tolerance or 0.0) * certificate.size
         return
-    state.proven = certificate.size <= max(state.target, certificate.rounding)
+    enough = max(min(state.target, _near_target(run, certificate)), certificate.rounding)
+    state.proven = bool(np.isfinite(certificate.size)) and certificate.size <= enough
+
+
+def _near_target(run: Run, certificate: Certificate) -> float:
+    """What the certificate must fall to where F was much steeper at x0 than it is here.
+
+    Where x0 is far out on an exp, a millionth of the first gradient is no small gradient. A
+    quadratic of curvature rho has a gradient of rho ‖x - x0‖ at x0; the run's rho is about the
+    curvature here.
+    """
+    state, settings = run.state, run.settings
+    L = run.choice.smoothness
+    if settings.tolerance is not None or settings.method is not None or state.tolerance is None:
+        return np.inf  # the user's tolerance is meant as it is said
+    if L is None or L.kind != "estimate":
+        return np.inf
+    rho = state.method.telemetry(state.server).get("rho", np.inf)
+    slope = run.weight * rho * float(np.linalg.norm(state.x - settings.x0))
+    near, steeper = slope, STEEPER
+    if certificate.gap is not None:
+        near = slope * (slope / (2 * certificate.strong_convexity))
+        steeper = STEEPER**2
+    first = state.target / state.tolerance
+    return state.tolerance * near if first > steeper * near else np.inf
 
 
 # --- the history --------------------------------------------------------------------------

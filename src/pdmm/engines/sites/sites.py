@@ -112,6 +112,7 @@ class Sites(WithConstants, Clients):
 
     def check(self, x0: Floats, exact: bool) -> None:
         self._everyone("check", {"x0": x0, "exact": exact})
+        self.begin_at(x0)
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
         question = {"which": which}
