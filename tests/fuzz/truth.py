@@ -156,7 +156,8 @@ class Regularised:
         here = self.smooth(x)
         for j, entry in enumerate(x):
             bend = abs(here.hessian[j][j])
-            small = ROUNDING * (mp.fsum(map(abs, here.gradient)) + bend * norm(x) + self.c)
+            terms = mp.fsum(abs(h * v) for h, v in zip(here.hessian[j], x, strict=True))
+            small = ROUNDING * (mp.fsum(map(abs, here.gradient)) + terms + bend * norm(x) + self.c)
             if not self._stationary(j, held[j], entry, here.gradient[j], small, small / bend):
                 return False
         return True
