@@ -14,7 +14,7 @@ DIGITS = 80
 mp = mpmath.MPContext()
 mp.dps = DIGITS
 ROUNDING = mp.mpf(10) ** (25 - DIGITS)
-NEWTON = mp.mpf(10) ** (-DIGITS // 2)  # a step so short doubles its digits once more
+NEWTON = mp.mpf(10) ** (20 - DIGITS)  # a step so short, relative to x, is the last
 
 Number = Any  # an mpf, for which mpmath has no types
 Point = list[Number]
