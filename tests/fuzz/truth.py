@@ -14,7 +14,7 @@ DIGITS = 80
 mp = mpmath.MPContext()
 mp.dps = DIGITS
 ROUNDING = mp.mpf(10) ** (25 - DIGITS)
-NEWTON = mp.mpf(10) ** (-DIGITS // 2)  # a step so short doubles its digits once more
+NEWTON = mp.mpf(10) ** (20 - DIGITS)  # a step so short, relative to x, is the last
 
 Number = Any  # an mpf, for which mpmath has no types
 Point = list[Number]
@@ -156,7 +156,8 @@ class Regularised:
         here = self.smooth(x)
         for j, entry in enumerate(x):
             bend = abs(here.hessian[j][j])
-            small = ROUNDING * (mp.fsum(map(abs, here.gradient)) + bend * norm(x) + self.c)
+            terms = mp.fsum(abs(h * v) for h, v in zip(here.hessian[j], x, strict=True))
+            small = ROUNDING * (mp.fsum(map(abs, here.gradient)) + terms + bend * norm(x) + self.c)
             if not self._stationary(j, held[j], entry, here.gradient[j], small, small / bend):
                 return False
         return True
