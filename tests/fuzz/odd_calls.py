@@ -30,7 +30,7 @@ def call_of(target: Callable[..., Any], go: Callable[..., Any], **given: Any) ->
     parameters = inspect.signature(target).parameters
     names = {name for name in parameters if name != "self"}
     required = {name for name in names if parameters[name].default is inspect.Parameter.empty}
-    others = {"method", "problem", "x0", "optimum", "checkpoint"}  # of the run that follows
+    others = {"method", "problem", "x0", "optimum", "checkpoint", "participation"}  # of the run
     return Call(go, given, frozenset(names | others), frozenset(required))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Literal
 
-from pdmm.common.checks import ClientError, positive
+from pdmm.common.checks import ClientError, is_auto, moderate, positive
 from pdmm.common.threads import Threads
 from pdmm.graphs import reasons
 from pdmm.graphs.direct_solve import direct
@@ -19,7 +19,7 @@ from pdmm.graphs.record import Recorder
 from pdmm.graphs.result import NetworkResult
 from pdmm.graphs.run import Run
 from pdmm.graphs.schedule import read_order
-from pdmm.graphs.settings import Schedule, Settings, checked, is_auto
+from pdmm.graphs.settings import Schedule, Settings, checked
 from pdmm.graphs.vectors import EdgeVectors, NodeVectors, read_vectors
 from pdmm.problems.block import Block
 
@@ -158,10 +158,10 @@ def solve_network(
 
 def _penalty(rho: Any, network: Network, groups: list[Group]) -> Choice:
     """rho, and why, if it was chosen for the user."""
-    why: tuple[str, ...] = ()
     if is_auto(rho):
-        rho, why = choose_rho(network, groups)
-    return positive("rho", rho), why
+        chosen, why = choose_rho(network, groups)
+        return positive("rho", chosen), why
+    return moderate("rho", rho), ()
 
 
 def _known_optimum(optimum: Any, network: Network, groups: list[Group]) -> Optimum | None:

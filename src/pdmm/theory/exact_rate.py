@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from pdmm.common.checks import number, positive
+from pdmm.common.checks import moderate, number
 from pdmm.theory.conditions import curvatures, rounds_to, too_far_apart
 
 TINY = 1e-300  # a ratio below this has lost digits, or all of them
@@ -70,7 +70,7 @@ def pdmm_rate(
         optimization", NeurIPS 2020, Theorem 1.
     """
     L, mu = curvatures(smoothness, strong_convexity)
-    rho = positive("rho", rho)
+    rho = moderate("rho", rho)
     a = number("relaxation", relaxation)
     if not 0 < a <= 1:
         raise ValueError(f"relaxation must be in (0, 1], got {a!r}: 1 is PDMM, 0.5 is ADMM")

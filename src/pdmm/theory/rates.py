@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from pdmm.common.checks import positive
+from pdmm.common.checks import moderate
 from pdmm.theory.conditions import curvatures, rounds_to, step_below, too_far_apart
 
 NOTHING = 1e-12  # a decrease per round below this is no promise that anyone can wait for
@@ -136,7 +136,7 @@ def gpdmm_rate(
     """
     L, mu = curvatures(smoothness, strong_convexity)
     eta = step_below(step_size, L)
-    rho = positive("rho", rho)
+    rho = moderate("rho", rho)
     theorem = _theorem1(L, mu, _inverse(eta, L), rho / L, eta, rho)
     if theorem.decrease < NOTHING:
         best = best_gpdmm(L, mu, eta)
