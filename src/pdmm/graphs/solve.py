@@ -6,6 +6,8 @@ from time import perf_counter
 from typing import Any, Literal
 
 from pdmm.common.checks import ClientError, is_auto, moderate, positive
+from pdmm.common.matrices import largest_entry
+from pdmm.common.sizes import check_start
 from pdmm.common.threads import Threads
 from pdmm.graphs import reasons
 from pdmm.graphs.direct_solve import direct
@@ -106,6 +108,7 @@ def solve_network(
         callback=callback,
     )
     start = read_vectors("x0", x0, network)
+    check_start("it", largest_entry(start), network.dtype)
     activations = None
     if settings.schedule == "asynchronous":
         activations = read_order(network, order, settings.seed)

@@ -35,15 +35,6 @@ def step_below(step_size: Any, L: float) -> float:
     return eta
 
 
-def too_far_apart(**constants: float) -> ValueError:
-    """The error for constants of which floating-point numbers cannot make a rate."""
-    *some, last = (f"{name}={value:g}" for name, value in constants.items())
-    return ValueError(
-        f"{', '.join(some)} and {last} are too many orders of magnitude apart for floating-point "
-        "numbers"
-    )
-
-
 def rounds_to(accuracy: Any, decrease: float) -> int:
     """The least n with (1 - decrease)^n <= accuracy."""
     part = number("accuracy", accuracy)
