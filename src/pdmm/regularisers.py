@@ -146,7 +146,7 @@ class Box(Regulariser):
                 raise ValueError(
                     f"Box's {name} must be numbers, got {getattr(self, name)!r}"
                 ) from None
-            if bound.ndim > 1 or np.isnan(bound).any():
+            if bound.ndim > 1 or bound.size == 0 or np.isnan(bound).any():
                 raise ValueError(f"Box's {name} must be a number or an array (d,), without NaN")
             object.__setattr__(self, name, bound)
         try:

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.arrays import as_array, not_finite
+from pdmm.common.arrays import as_array, not_finite, refuse_masked
 
 LARGEST_WEIGHT = 1e30  # of a client; the smallest is one divided by it
+LARGEST_PARAMETER = 1e150  # of rho, a step size, L; its square is still a float
 
 Floats: TypeAlias = npt.NDArray[np.floating]
 PerClient: TypeAlias = list[Floats] | Floats  # one array a client, or all of them stacked
@@ -27,6 +28,7 @@ class ClientError(ValueError):
 
 def number(name: str, value: Any) -> float:
     """A finite real number, as a Python float (a NumPy scalar would widen float32 arrays)."""
+    refuse_masked(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} must be a number, got {value!r}")
     try:
@@ -46,6 +48,28 @@ def positive(name: str, value: Any) -> float:
     return result
 
 
+def moderate(name: str, value: Any) -> float:
+    """A number above zero that leaves room for its square, and for one divided by that."""
+    result = positive(name, value)
+    if not 1 / LARGEST_PARAMETER <= result <= LARGEST_PARAMETER:
+        raise ValueError(
+            f"{name} must be from {1 / LARGEST_PARAMETER:g} to {LARGEST_PARAMETER:g}, got "
+            f"{value!r}: choose other units"
+        )
+    return result
+
+
+def moderate_or_zero(name: str, value: Any) -> float:
+    """Zero, or a number above it that leaves room for its square."""
+    result = not_negative(name, value)
+    return moderate(name, value) if result else 0.0
+
+
+def is_auto(value: Any) -> bool:
+    """Whether it is the word "auto" (an array would compare with it entry by entry)."""
+    return isinstance(value, str) and value == "auto"
+
+
 def not_negative(name: str, value: Any) -> float:
     """A finite number of zero or more."""
     result = number(name, value)
@@ -56,6 +80,7 @@ def not_negative(name: str, value: Any) -> float:
 
 def whole(name: str, value: Any, at_least: int) -> int:
     """A whole number that is not too small."""
+    refuse_masked(name, value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
     if value < at_least:
@@ -93,9 +118,9 @@ def float_entries(name: str, array: npt.NDArray[Any], whole_as: Any) -> Floats:
 def vector(name: str, value: Any, length: int) -> npt.NDArray[np.float64]:
     """A finite vector of a given length, in float64, which is a copy."""
     array = as_array(name, value)
+    if array.dtype.kind not in "fiubO":
+        raise ValueError(f"{name} must be numbers, got {array.dtype}")
     try:
-        if np.iscomplexobj(array):
-            raise TypeError("complex numbers have no order")
         vector = np.array(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be numbers: {error}") from None

@@ -66,7 +66,8 @@ def given(name: str, values: Any) -> Given:
     if isinstance(values, Mapping):
         sites = list(values)
         values = list(values.values())
-    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
+    single = isinstance(values, str) or (isinstance(values, np.ndarray) and values.ndim == 0)
+    if single or not isinstance(values, (Sequence, np.ndarray)):
         raise ValueError(
             f"{name} must be a list of arrays, one a client, got {type(values).__name__}"
         )

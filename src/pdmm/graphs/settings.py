@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pdmm.common.checks import number, one_of, positive, whole
+from pdmm.common.checks import is_auto, moderate, number, one_of, positive, whole
 from pdmm.graphs.vectors import NodeVectors
 
 Schedule = Literal["synchronous", "asynchronous"]
@@ -60,7 +60,7 @@ def checked(
         raise ValueError("order is for schedule='asynchronous': synchronous nodes move together")
     if local_steps is not None:
         local_steps = whole("local_steps", local_steps, at_least=1)
-    step_size = None if is_auto(step_size) else positive("step_size", step_size)
+    step_size = None if is_auto(step_size) else moderate("step_size", step_size)
     if step_size is not None and local_steps is None:
         raise ValueError("step_size is for gradient steps: give local_steps too")
     if callback is not None and not callable(callback):
@@ -76,8 +76,3 @@ def checked(
         step_size=step_size,
         callback=callback,
     )
-
-
-def is_auto(value: Any) -> bool:
-    """Whether it is the word "auto" (an array would compare with it entry by entry)."""
-    return isinstance(value, str) and value == "auto"

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Literal
 
-from pdmm.common.checks import ClientError, positive
+from pdmm.common.checks import ClientError, is_auto, moderate, positive
+from pdmm.common.matrices import largest_entry
+from pdmm.common.sizes import check_start
 from pdmm.common.threads import Threads
 from pdmm.graphs import reasons
 from pdmm.graphs.direct_solve import direct
@@ -19,7 +21,7 @@ from pdmm.graphs.record import Recorder
 from pdmm.graphs.result import NetworkResult
 from pdmm.graphs.run import Run
 from pdmm.graphs.schedule import read_order
-from pdmm.graphs.settings import Schedule, Settings, checked, is_auto
+from pdmm.graphs.settings import Schedule, Settings, checked
 from pdmm.graphs.vectors import EdgeVectors, NodeVectors, read_vectors
 from pdmm.problems.block import Block
 
@@ -106,6 +108,7 @@ def solve_network(
         callback=callback,
     )
     start = read_vectors("x0", x0, network)
+    check_start("it", largest_entry(start), network.dtype)
     activations = None
     if settings.schedule == "asynchronous":
         activations = read_order(network, order, settings.seed)
@@ -158,10 +161,10 @@ def solve_network(
 
 def _penalty(rho: Any, network: Network, groups: list[Group]) -> Choice:
     """rho, and why, if it was chosen for the user."""
-    why: tuple[str, ...] = ()
     if is_auto(rho):
-        rho, why = choose_rho(network, groups)
-    return positive("rho", rho), why
+        chosen, why = choose_rho(network, groups)
+        return positive("rho", chosen), why
+    return moderate("rho", rho), ()
 
 
 def _known_optimum(optimum: Any, network: Network, groups: list[Group]) -> Optimum | None:

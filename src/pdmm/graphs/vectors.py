@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.arrays import as_array
 from pdmm.common.checks import vector
 from pdmm.graphs.network import Network
 from pdmm.problems.block import Floats
@@ -91,16 +92,13 @@ def read_vectors(name: str, given: Any, network: Network) -> npt.NDArray[np.floa
         return _from_dict(name, given, network)
     if not (d == d[0]).all():
         raise ValueError(f"{name} must be a dict from nodes to vectors: their lengths differ")
-    try:
-        ndim = np.ndim(given)
-    except ValueError as error:
-        raise ValueError(f"{name} is not an array of numbers: {error}") from None
-    if ndim != 2:
-        return np.tile(vector(name, np.atleast_1d(given), int(d[0])), len(d))
+    array = as_array(name, given)
+    if array.ndim != 2:
+        return np.tile(vector(name, np.atleast_1d(array), int(d[0])), len(d))
     shape = (len(d), int(d[0]))
-    if np.shape(given) != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {np.shape(given)}")
-    return vector(name, np.reshape(given, -1), size)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return vector(name, array.reshape(-1), size)
 
 
 def _from_dict(name: str, given: Mapping[Any, Any], network: Network) -> npt.NDArray[np.float64]:
@@ -110,8 +108,9 @@ def _from_dict(name: str, given: Mapping[Any, Any], network: Network) -> npt.NDA
     lacking = [node for node in network.nodes if node not in given]
     if lacking:
         raise ValueError(f"{name} has no vector for node {lacking[0]!r}")
-    rows = [
-        vector(f"{name}[{node!r}]", np.atleast_1d(given[node]), int(length))
-        for node, length in zip(network.nodes, network.dimensions, strict=True)
-    ]
+    rows = []
+    for node, length in zip(network.nodes, network.dimensions, strict=True):
+        label = f"{name}[{node!r}]"
+        row = np.atleast_1d(as_array(label, given[node]))
+        rows.append(vector(label, row, int(length)))
     return np.concatenate(rows)

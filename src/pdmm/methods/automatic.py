@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from typing import Any, Self, TypeAlias, cast
 
+from pdmm.common.checks import is_auto
 from pdmm.methods.known import Known
 
 INNER = 0.05  # what K gradient steps may leave of the distance to the exact step
@@ -41,7 +42,7 @@ class Automatic:
 
     def _is_auto(self, name: str) -> bool:
         value = getattr(self, name, None)
-        return isinstance(value, str) and value == "auto" and hasattr(self, f"auto_{name}")
+        return is_auto(value) and hasattr(self, f"auto_{name}")
 
     def auto(self, known: Known, adaptive: bool) -> tuple[Self, Reasons]:
         """Put numbers in the place of "auto".

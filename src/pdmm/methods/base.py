@@ -22,7 +22,7 @@ from typing import (
 )
 
 from pdmm.common.caller import warn_caller
-from pdmm.common.checks import positive, whole
+from pdmm.common.checks import is_auto, moderate, whole
 from pdmm.methods.automatic import Automatic, Reasons
 from pdmm.methods.known import Known
 
@@ -263,7 +263,7 @@ class GradientSteps(Method[Server, Memory, Message, Upload, Draft]):
     def auto(self, known: Known, adaptive: bool) -> tuple[Self, Reasons]:
         """Put numbers in the place of "auto", and warn of a given step size that is too large."""
         method, why = super().auto(known, adaptive)
-        if self.step_size != "auto" and self.eta * known.L > 2:
+        if not is_auto(self.step_size) and self.eta * known.L > 2:
             warn_caller(
                 f"step_size={self.eta:g} is above 2/L = {2 / known.L:.3g} "
                 f"({known.smoothness.kind}): the run may diverge; step_size='auto' takes 1/L"
@@ -271,10 +271,10 @@ class GradientSteps(Method[Server, Memory, Message, Upload, Draft]):
         return method, why
 
     def check_steps(self) -> None:
-        """Refuse a step size that is not positive, and fewer than one local step."""
-        if self.step_size != "auto":
-            self.settle(step_size=positive("step_size", self.step_size))
-        if self.local_steps != "auto":
+        """Refuse a step size that is not positive or is absurd, and fewer than one local step."""
+        if not is_auto(self.step_size):
+            self.settle(step_size=moderate("step_size", self.step_size))
+        if not is_auto(self.local_steps):
             self.settle(local_steps=whole("local_steps", self.local_steps, at_least=1))
 
 

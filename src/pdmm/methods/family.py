@@ -17,7 +17,7 @@ client that is absent or whose upload is lost contributes exactly nothing.
 from abc import abstractmethod
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
-from pdmm.common.checks import number, positive
+from pdmm.common.checks import is_auto, moderate, number
 from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.automatic import Chosen, steps_of_nearly_exact, steps_to_cross
 from pdmm.methods.base import (
@@ -173,10 +173,8 @@ class GradientFamily(GradientSteps, Family):
 
     def __post_init__(self) -> None:
         self.check_steps()
-        if self.rho is not None and self.rho != "auto":
-            self.settle(rho=positive("rho", self.rho))
-        if self.step_size != "auto" and 1 / self.step_size > 1e300:
-            raise ValueError(f"step_size must not be as small as {self.step_size!r}")
+        if self.rho is not None and not is_auto(self.rho):
+            self.settle(rho=moderate("rho", self.rho))
         self.check_family()
 
     @property

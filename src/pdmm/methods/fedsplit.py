@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pdmm.common.checks import positive
+from pdmm.common.checks import is_auto, moderate
 from pdmm.methods.base import Auto, settled
 from pdmm.methods.family import Acceleration, ExactFamily
 from pdmm.methods.registry import register
@@ -33,8 +33,8 @@ class FedSplit(ExactFamily):
     acceleration: Acceleration = None
 
     def __post_init__(self) -> None:
-        if self.gamma != "auto":
-            self.settle(gamma=positive("gamma", self.gamma))
+        if not is_auto(self.gamma):
+            self.settle(gamma=moderate("gamma", self.gamma))
         self.check_family()
 
     @property

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pdmm.common.checks import positive
+from pdmm.common.checks import is_auto, moderate
 from pdmm.methods.automatic import Chosen
 from pdmm.methods.base import Array, Auto, Method, Nothing, Oracle, Prox, settled
 from pdmm.methods.known import Known
@@ -40,8 +40,8 @@ class GradientDescent(Method):
     paper_vectors = (1, 1)
 
     def __post_init__(self) -> None:
-        if self.step_size != "auto":
-            self.settle(step_size=positive("step_size", self.step_size))
+        if not is_auto(self.step_size):
+            self.settle(step_size=moderate("step_size", self.step_size))
 
     def auto_step_size(self, known: Known, adaptive: bool) -> Chosen:
         step = known.step_of_mean()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from pdmm.common.checks import one_of, positive
+from pdmm.common.checks import is_auto, moderate, one_of
 from pdmm.methods.automatic import Chosen, Reasons, steps_of_nearly_exact
 from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, settled
 from pdmm.methods.family import Acceleration, Family, Memory
@@ -43,8 +43,8 @@ class InexactFedSplit(GradientSteps, Family):
     paper_vectors = (1, 1)
 
     def __post_init__(self) -> None:
-        if self.gamma != "auto":
-            self.settle(gamma=positive("gamma", self.gamma))
+        if not is_auto(self.gamma):
+            self.settle(gamma=moderate("gamma", self.gamma))
         self.check_steps()
         one_of("start", self.start, ("anchor", "server"))
         self.check_family()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pdmm.common.checks import positive
+from pdmm.common.checks import is_auto, moderate
 from pdmm.methods.base import Auto, settled
 from pdmm.methods.family import Acceleration, ExactFamily
 from pdmm.methods.registry import register
@@ -43,8 +43,8 @@ class PDMM(ExactFamily):
     acceleration: Acceleration = None
 
     def __post_init__(self) -> None:
-        if self.rho != "auto":
-            self.settle(rho=positive("rho", self.rho))
+        if not is_auto(self.rho):
+            self.settle(rho=moderate("rho", self.rho))
         self.check_family()
 
     @property

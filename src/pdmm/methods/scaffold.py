@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pdmm.common.checks import positive
+from pdmm.common.checks import moderate
 from pdmm.methods.automatic import Chosen, Reasons
 from pdmm.methods.base import Array, Auto, GradientSteps, Method, Oracle, Prox
 from pdmm.methods.known import Known
@@ -78,7 +78,7 @@ class Scaffold(GradientSteps):
 
     def __post_init__(self) -> None:
         self.check_steps()
-        self.settle(server_step=positive("server_step", self.server_step))
+        self.settle(server_step=moderate("server_step", self.server_step))
 
     def auto_local_steps(self, known: Known, adaptive: bool) -> Chosen:
         return 10, "local_steps 10: SCAFFOLD gains little from more"

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.arrays import refuse_masked
-from pdmm.common.checks import ClientError, not_negative, positive, whole
+from pdmm.common.checks import ClientError, moderate, moderate_or_zero, whole
 from pdmm.common.matrices import largest_entry
 from pdmm.common.sizes import check_start
 from pdmm.common.threads import Threads
@@ -83,9 +83,9 @@ class Functions(Problem):
         """What the user knows of L and mu."""
         given: dict[Which, Vector] = {}
         if smoothness is not None:
-            given["L"] = self._one_each("smoothness", smoothness, positive)
+            given["L"] = self._one_each("smoothness", smoothness, moderate)
         if strong_convexity is not None:
-            given["mu"] = self._one_each("strong_convexity", strong_convexity, not_negative)
+            given["mu"] = self._one_each("strong_convexity", strong_convexity, moderate_or_zero)
         if len(given) < 2:
             return given
         over = given["mu"] > given["L"]

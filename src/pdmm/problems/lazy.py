@@ -213,13 +213,21 @@ class LazyTotal(Total):
         evaluate = self.evaluate
         if evaluate is None:
             return float("nan")
-        return self.team.first(lambda: float(evaluate(x.copy())))
+        return self.team.first(lambda: _as_number(evaluate(x.copy())))
 
     def gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         raise ClientError("a Lazy problem has no gradient of all clients")
 
     def divergence(self, x: Floats, y: Floats) -> float:
         raise NotImplementedError
+
+
+def _as_number(found: Any) -> float:
+    """What the user's ``evaluate`` returned."""
+    try:
+        return float(np.asarray(found, dtype=np.float64).reshape(()))
+    except (TypeError, ValueError):
+        raise ClientError(f"evaluate must return a number, got {found!r}") from None
 
 
 class LazyBlock(Block):

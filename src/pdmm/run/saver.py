@@ -57,7 +57,7 @@ class Saver:
 
     def __init__(self, every: int, team: Team, lock: Lock) -> None:
         self.path = lock.guarded
-        self.every = every
+        self.every = int(every)  # the header of a file holds no numbers of NumPy
         self.team = team
         self.lock = lock
         self.history = HistoryFile(history_path(self.path))

@@ -50,8 +50,10 @@ def checked(clients: Clients, **given: Any) -> Settings:
     known_optimum(given["optimum"], clients.dimension)
     one_of("state", given["state"], ("clients", "server"))
     bits = given["bits"]
-    if bits is not None and not 2 <= whole("bits", bits, at_least=2) <= MOST_BITS:
-        raise ValueError(f"bits must be from 2 to {MOST_BITS}, got {bits!r}")
+    if bits is not None:
+        bits = whole("bits", bits, at_least=2)
+        if bits > MOST_BITS:
+            raise ValueError(f"bits must be from 2 to {MOST_BITS}, got {bits!r}")
     tolerance = given["tolerance"]
     if tolerance is not None and not clients.reaches_all:
         raise ValueError("tolerance needs certificates, which ask all clients: not those of a Lazy")
@@ -62,6 +64,7 @@ def checked(clients: Clients, **given: Any) -> Settings:
         "tolerance": None if tolerance is None else positive("tolerance", tolerance),
         "check_every": whole("check_every", given["check_every"], at_least=1),
         "record_every": whole("record_every", given["record_every"], at_least=1),
+        "bits": bits,
         "seed": whole("seed", given["seed"], at_least=0),
     }
     settings = Settings(**{**given, **made})

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.checks import not_negative, positive, whole
+from pdmm.common.checks import moderate, not_negative, whole
 from pdmm.theory.conditions import curvatures, step_below
 from pdmm.theory.exact_rate import best_rho, pdmm_rate
 
@@ -54,12 +54,15 @@ def theorem2_bound(
         Zhang, Niwa, Kleijn, Section V, Theorem 2, and the last display of its proof. There the
         1/K belongs to the first term only, and both are summed over i.
     """
-    eta = step_below(step_size, positive("smoothness", smoothness))
+    eta = step_below(step_size, moderate("smoothness", smoothness))
     K = whole("local_steps", local_steps, at_least=1)
     count = whole("rounds", rounds, at_least=1)
-    total = not_negative("start", start) / (2 * eta * K)
-    total += not_negative("first", first) / (4 * positive("rho", rho))
-    return total / np.arange(1, count + 1)
+    far = not_negative("start", start)
+    moved = not_negative("first", first)
+    penalty = moderate("rho", rho)
+    R = np.arange(1, count + 1)
+    with np.errstate(over="ignore"):  # a bound that no float can hold is infinite
+        return far / (2 * eta * K * R) + moved / (4 * penalty * R)
 
 
 def fedsplit_bound(
@@ -118,7 +121,7 @@ def fedsplit_bound(
     b = not_negative("inner_error", inner_error)
     count = whole("rounds", rounds, at_least=1)
     m = whole("clients", clients, at_least=1)
-    rho = best_rho(L, mu) if gamma is None else 1 / positive("gamma", gamma)
+    rho = best_rho(L, mu) if gamma is None else 1 / moderate("gamma", gamma)
     exact = pdmm_rate(L, mu, rho)
     first = np.power(exact.delta, np.arange(1, count + 1)) * (far / math.sqrt(m))
-    return np.asarray(first + 2 * b / exact.decrease)
+    return np.asarray(first + b / (exact.decrease / 2))

@@ -3,13 +3,13 @@
 import math
 from typing import Any
 
-from pdmm.common.checks import not_negative, number, positive
+from pdmm.common.checks import moderate, moderate_or_zero, number
 
 
 def curvatures(smoothness: Any, strong_convexity: Any) -> tuple[float, float]:
     """L and mu with L >= mu > 0."""
-    L = positive("smoothness", smoothness)
-    mu = not_negative("strong_convexity", strong_convexity)
+    L = moderate("smoothness", smoothness)
+    mu = moderate_or_zero("strong_convexity", strong_convexity)
     if mu == 0:
         raise ValueError(
             "strong_convexity must be positive for a linear rate, got 0: where the f_i are convex "
@@ -26,22 +26,13 @@ def curvatures(smoothness: Any, strong_convexity: Any) -> tuple[float, float]:
 
 def step_below(step_size: Any, L: float) -> float:
     """A step size eta with 1/eta > L, as Theorems 1 and 2 require."""
-    eta = positive("step_size", step_size)
+    eta = moderate("step_size", step_size)
     if eta * L >= 1:
         raise ValueError(
             f"step_size must be below 1/L = {1 / L:.6g} for Theorems 1 and 2, got {eta!r}: "
             f"try step_size={0.9 / L:.3g}"
         )
     return eta
-
-
-def too_far_apart(**constants: float) -> ValueError:
-    """The error for constants of which floating-point numbers cannot make a rate."""
-    *some, last = (f"{name}={value:g}" for name, value in constants.items())
-    return ValueError(
-        f"{', '.join(some)} and {last} are too many orders of magnitude apart for floating-point "
-        "numbers"
-    )
 
 
 def rounds_to(accuracy: Any, decrease: float) -> int:

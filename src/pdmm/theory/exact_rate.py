@@ -3,10 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from pdmm.common.checks import number, positive
-from pdmm.theory.conditions import curvatures, rounds_to, too_far_apart
-
-TINY = 1e-300  # a ratio below this has lost digits, or all of them
+from pdmm.common.checks import moderate, number
+from pdmm.theory.conditions import curvatures, rounds_to
 
 
 @dataclass(frozen=True)
@@ -70,15 +68,13 @@ def pdmm_rate(
         optimization", NeurIPS 2020, Theorem 1.
     """
     L, mu = curvatures(smoothness, strong_convexity)
-    rho = positive("rho", rho)
+    rho = moderate("rho", rho)
     a = number("relaxation", relaxation)
     if not 0 < a <= 1:
         raise ValueError(f"relaxation must be in (0, 1], got {a!r}: 1 is PDMM, 0.5 is ADMM")
     # |u - v|/(u + v) is (1 - t)/(1 + t), and 1 minus that is 2 t/(1 + t), without cancellation;
     # the smaller ratio of the two has the larger of the one and the smaller of the other.
     t = min(_ratio(L, rho), _ratio(rho, mu))
-    if t == 0:
-        raise too_far_apart(smoothness=L, strong_convexity=mu, rho=rho)
     delta = (1 - t) / (1 + t)
     return ExactRate(L, mu, rho, a, delta, (1 - a) + a * delta, a * (2 * t / (1 + t)))
 
@@ -103,7 +99,4 @@ def best_rho(smoothness: float, strong_convexity: float) -> float:
         4.0
     """
     L, mu = curvatures(smoothness, strong_convexity)
-    ratio = mu / L
-    if ratio < TINY:
-        return math.sqrt(L) * math.sqrt(mu)
-    return L * math.sqrt(ratio)  # L mu may overflow
+    return L * math.sqrt(mu / L)

@@ -3,16 +3,18 @@
 import math
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from pdmm.common.checks import positive
-from pdmm.theory.conditions import curvatures, rounds_to, step_below, too_far_apart
+from pdmm.common.checks import moderate
+from pdmm.theory.conditions import curvatures, rounds_to, step_below
 
 NOTHING = 1e-12  # a decrease per round below this is no promise that anyone can wait for
+CLOSEST = 1e-12  # to 1 that the best 1/(L eta) comes
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ def gpdmm_rate(
     """
     L, mu = curvatures(smoothness, strong_convexity)
     eta = step_below(step_size, L)
-    rho = positive("rho", rho)
-    theorem = _theorem1(L, mu, _inverse(eta, L), rho / L, eta, rho)
+    rho = moderate("rho", rho)
+    theorem = _theorem1(L, mu, eta, rho / L, rho)
     if theorem.decrease < NOTHING:
         best = best_gpdmm(L, mu, eta)
         warnings.warn(
@@ -179,32 +181,39 @@ def best_gpdmm(
     """
     L, mu = curvatures(smoothness, strong_convexity)
     k = mu / L
-    if k == 0:
-        raise too_far_apart(smoothness=L, strong_convexity=mu)
-    if step_size is not None:
-        eta = step_below(step_size, L)
-        p = _inverse(eta, L)
-        q = _best_q(k, p)
-        return _theorem1(L, mu, p, q, eta, L * q)
-
-    def p_at(log: float) -> float:
-        return 1 + math.sqrt(k) * math.exp(log)
-
-    def loss(log: float) -> float:
-        p = p_at(log)
-        return -_decrease(k, p, _best_q(k, p))
-
-    p = p_at(_lowest(loss))
-    q = _best_q(k, p)
-    return _theorem1(L, mu, p, q, 1 / L / p, L * q)
+    eta = _best_step(k) / L if step_size is None else step_below(step_size, L)
+    q = _best_q(k, 1 / (eta * L), _slack(eta, L))
+    return _theorem1(L, mu, eta, q, L * q)
 
 
 # All of it in units of L, so that nothing overflows on the way: k = mu/L, p = 1/(eta L), q = rho/L.
 
 
-def _best_q(k: float, p: float) -> float:
+def _best_step(k: float) -> float:
+    """The best eta L."""
+
+    def above_one(log: float) -> float:
+        """What p is more than 1."""
+        # A p within rounding of 1 promises hardly more, and is not below 1/L for certain.
+        return CLOSEST + math.sqrt(k) * math.exp(log)
+
+    def loss(log: float) -> float:
+        more = above_one(log)
+        p = 1 + more
+        slack = more / p
+        return -_decrease(k, p, _best_q(k, p, slack), slack)
+
+    return 1 / (1 + above_one(_lowest(loss)))
+
+
+def _best_q(k: float, p: float, slack: float) -> float:
     centre = math.sqrt(2 * k)
-    return centre * math.exp(_lowest(lambda log: -_decrease(k, p, centre * math.exp(log))))
+    return centre * math.exp(_lowest(lambda log: -_decrease(k, p, centre * math.exp(log), slack)))
+
+
+def _slack(eta: float, L: float) -> float:
+    """1 - L eta, to all digits also where L eta is close to 1."""
+    return float(1 - Fraction(L) * Fraction(eta))
 
 
 def _lowest(loss: Any) -> float:
@@ -212,32 +221,19 @@ def _lowest(loss: Any) -> float:
     return float(minimize_scalar(loss, bounds=(-35, 35), method="bounded").x)
 
 
-def _inverse(eta: float, L: float) -> float:
-    """1/(eta L)."""
-    part = eta * L
-    if part == 0:
-        raise too_far_apart(smoothness=L, step_size=eta)
-    return 1 / part
-
-
-def _decrease(k: float, p: float, q: float) -> float:
-    """1 - beta at the best theta and phi."""
+def _decrease(k: float, p: float, q: float, slack: float) -> float:
+    """1 - beta at the best theta and phi; slack is 1 - 1/p."""
     B = p + q + 2 * k / q
     t = 2 * math.sqrt(q * k)
     first = 2 * k / (B + math.sqrt(B - t) * math.sqrt(B + t))
-    return min(first, q / p * (1 - 1 / p) / 2)
+    return min(first, q / p * slack / 2)
 
 
-def _theorem1(L: float, mu: float, p: float, q: float, eta: float, rho: float) -> Theorem1:
+def _theorem1(L: float, mu: float, eta: float, q: float, rho: float) -> Theorem1:
     """Theorem 1 at its best theta and phi, for constants that were checked."""
-    given = {"smoothness": L, "strong_convexity": mu, "step_size": eta, "rho": rho}
     k = mu / L
-    if not all(0 < value < math.inf for value in (k, p, q, eta, rho)):
-        raise too_far_apart(**given)
-    decrease = _decrease(k, p, q)
-    gamma1 = decrease * p / q / eta
-    if not (0 < decrease < math.inf and gamma1 < math.inf):
-        raise too_far_apart(**given)
+    p = 1 / (eta * L)
+    decrease = _decrease(k, p, q, _slack(eta, L))
     beta = 1 - decrease
     return Theorem1(
         smoothness=L,
@@ -248,6 +244,6 @@ def _theorem1(L: float, mu: float, p: float, q: float, eta: float, rho: float) -
         beta=beta,
         theta=min(decrease * (p + q * beta) / k, 1 - 2**-53),  # it may round to 1
         phi=q / (p + q * beta),
-        gamma1=gamma1,
+        gamma1=decrease * p / q / eta,
         gamma2=decrease / 2 / rho,
     )
