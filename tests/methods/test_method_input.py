@@ -56,7 +56,7 @@ def test_numbers_of_absurd_size_and_masked_ones(bad: Any) -> None:
         with pytest.raises(ValueError, match=f"{name} (must be from 1e-150|has a masked entry)"):
             make(bad)
     with pytest.raises(ValueError, match="local_steps has a masked entry"):
-        pdmm.FedAvg(0.1, np.ma.masked)
+        pdmm.FedAvg(0.1, np.ma.masked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("edge", [1e-150, 1e150])
