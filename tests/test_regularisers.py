@@ -93,6 +93,8 @@ def test_divergence_of_regularisers_without_cancellation() -> None:
         (lambda: pdmm.Box(nan, 1.0), "Box's lo"),
         (lambda: pdmm.Box(0.0, np.zeros((2, 2))), "Box's hi"),
         (lambda: pdmm.Box(0.0, "one"), "Box's hi"),
+        (lambda: pdmm.Box([], 1.0), "Box's lo must be a number or an array"),
+        (lambda: pdmm.Box(0.0, ()), "Box's hi must be a number or an array"),
         (lambda: pdmm.L1(-1.0), "L1's c must not be negative"),
         (lambda: pdmm.L1(nan), "L1's c must be finite"),
         (lambda: pdmm.SquaredL2(-1.0), "SquaredL2's c must not be negative"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import pdmm
 from builders.networks import CASES, follow, sequences
@@ -47,7 +48,20 @@ def test_the_caller_s_x0_is_left_alone() -> None:
     assert not np.shares_memory(np.asarray(result.x), rows)
 
 
-@pytest.mark.parametrize("x0", [{0: [1.0]}, np.ones((3, 2)), [1.0, 2.0], "a", [np.nan] * 3])
+@pytest.mark.parametrize(
+    "x0",
+    [
+        {0: [1.0]},
+        np.ones((3, 2)),
+        [1.0, 2.0],
+        "a",
+        [np.nan] * 3,
+        np.full((7, 3), 1e160),
+        sparse.coo_matrix(np.ones((7, 3))),
+        {node: sparse.coo_matrix(np.ones((1, 3))) for node in range(7)},
+        [[1.0], [1.0, 2.0]],
+    ],
+)
 def test_x0_is_checked(x0: Any) -> None:
     with pytest.raises(ValueError, match="x0"):
         pdmm.solve_network(CASES["vectors"].network, x0=x0)

@@ -1,13 +1,15 @@
 """Parameters that no method can have: every error names the argument."""
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pdmm
-from builders.inputs import inf, nan
+from builders.inputs import inf, least_squares, nan
 
 GRADIENT_METHODS: list[Callable[..., pdmm.Method]] = [
     pdmm.GPDMM,
@@ -35,6 +37,36 @@ def test_step_size_and_local_steps(make: Callable[..., pdmm.Method]) -> None:
     for bad in NOT_COUNTS:
         with pytest.raises(ValueError, match=r"local_steps must be .*got " + re.escape(repr(bad))):
             make(step_size=0.1, local_steps=bad)
+
+
+@pytest.mark.parametrize("bad", [5e-324, 1e-300, 1e308, np.ma.masked])
+def test_numbers_of_absurd_size_and_masked_ones(bad: Any) -> None:
+    """They would divide by zero or overflow in the middle of a run."""
+    makers: list[tuple[str, Callable[[Any], Any]]] = [
+        ("rho", pdmm.PDMM),
+        ("gamma", pdmm.FedSplit),
+        ("gamma", pdmm.InexactFedSplit),
+        ("step_size", pdmm.GradientDescent),
+        ("step_size", pdmm.FedAvg),
+        ("step_size", pdmm.GPDMM),
+        ("rho", lambda rho: pdmm.AGPDMM(0.1, 2, rho=rho)),
+        ("server_step", lambda step: pdmm.Scaffold(0.1, 2, server_step=step)),
+    ]
+    for name, make in makers:
+        with pytest.raises(ValueError, match=f"{name} (must be from 1e-150|has a masked entry)"):
+            make(bad)
+    with pytest.raises(ValueError, match="local_steps has a masked entry"):
+        pdmm.FedAvg(0.1, np.ma.masked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("edge", [1e-150, 1e150])
+def test_the_largest_and_the_smallest_run(edge: float) -> None:
+    """Whatever they do to x: nothing divides by zero."""
+    problem = least_squares()
+    for method in (pdmm.GPDMM(edge), pdmm.AGPDMM(rho=edge), pdmm.InexactFedSplit(edge)):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "step_size|pdmm|the run|it has|AGPDMM|GPDMM")
+            assert pdmm.solve(problem, method, 3).reason
 
 
 @pytest.mark.parametrize("bad", NOT_POSITIVE)

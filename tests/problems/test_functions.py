@@ -105,6 +105,8 @@ def test_given_constants() -> None:
     [
         ({"smoothness": 0}, "smoothness must be positive, got 0"),
         ({"smoothness": [1.0, -2.0]}, r"smoothness\[1\] \(client 1\) must be positive, got -2.0"),
+        ({"smoothness": 1e308}, "smoothness must be from 1e-150 to"),
+        ({"strong_convexity": 1e308}, "strong_convexity must be from 1e-150 to"),
         ({"smoothness": math.inf}, "smoothness must be finite, got inf"),
         ({"smoothness": "large"}, "smoothness must be a number, got 'large'"),
         ({"smoothness": True}, "smoothness must be a number, got True"),

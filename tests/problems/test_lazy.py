@@ -221,6 +221,10 @@ def test_with_evaluate_there_is_one() -> None:
 def test_what_evaluate_may_be() -> None:
     with pytest.raises(ValueError, match="evaluate must be callable"):
         pdmm.Lazy(3, one, evaluate=3.0)  # type: ignore[arg-type]
+    for wrong in (None, "low", np.zeros(2), 1j):
+        told: Any = lambda x, wrong=wrong: wrong  # noqa: E731
+        with pytest.raises(ValueError, match="evaluate must return a number, got"):
+            pdmm.solve(pdmm.Lazy(3, one, evaluate=told), AG, rounds=1, participation=2)
 
 
 # --- errors -----------------------------------------------------------------------------------

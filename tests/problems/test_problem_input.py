@@ -27,6 +27,8 @@ def with_entry(arrays: list[Array], i: int, where: Any, entry: float) -> list[Ar
     ("make", "message"),
     [
         (lambda: pdmm.LeastSquares([], []), "A is empty"),
+        (lambda: pdmm.LeastSquares(np.array(None), B), "A must be a list of arrays"),
+        (lambda: pdmm.LeastSquares(A, np.array(None)), "b must be a list of arrays"),
         (lambda: pdmm.LeastSquares(with_client(A, 1, np.ones((0, 3))), B), r"A\[1\] \(client 1\)"),
         (lambda: pdmm.LeastSquares(A, with_client(B, 2, np.ones(0))), r"b\[2\] \(client 2\)"),
         (lambda: pdmm.LeastSquares(np.ones((3, 0, 2)), np.ones((3, 0))), r"A has shape"),

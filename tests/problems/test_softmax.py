@@ -15,6 +15,7 @@ from builders.formulas import (
     numeric_gradient,
     whole,
 )
+from builders.inputs import softmax
 from builders.samples import DTYPES, frozen, labelled
 from pdmm.common.threads import Threads
 from pdmm.problems.block import Block
@@ -267,3 +268,36 @@ def test_accuracy_refuses_labels_that_do_not_fit() -> None:
             problem.accuracy(x, X[0], bad)
     with pytest.raises(ValueError, match="x must have shape"):
         problem.predict(x[1:], X[0])
+
+
+@pytest.mark.parametrize("kind", ["complex", "words", "dates", "fields", "None", "NaN"])
+def test_a_point_that_holds_no_numbers_predicts_nothing(kind: str) -> None:
+    problem, X = labelled_problem()
+    d = problem.dimension
+    point: Any = {
+        "complex": np.full(d, 1j),
+        "words": np.full(d, "word"),
+        "dates": np.full(d, "2024-01-01", dtype="M8[D]"),
+        "fields": np.zeros(d, dtype=[("x", "f8")]),
+        "None": np.full(d, None),
+        "NaN": np.full(d, np.nan),
+    }[kind]
+    calls: list[Any] = [
+        lambda: problem.predict(point, X),
+        lambda: problem.accuracy(point),
+        lambda: problem.objective(point),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"x must be numbers|x has nan"):
+            call()
+
+
+def test_accuracy_of_labels_that_are_no_list() -> None:
+    problem, X = labelled_problem()
+    with pytest.raises(ValueError, match="y must be a list of arrays"):
+        problem.accuracy(np.zeros(problem.dimension), [X], np.array(None))
+
+
+def labelled_problem() -> tuple[pdmm.SoftmaxRegression, Any]:
+    problem = softmax(np.float64)
+    return problem, problem.X[0]

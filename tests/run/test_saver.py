@@ -118,3 +118,13 @@ def test_each_rank_reads_its_own_clients(place: Path) -> None:
     part = read(place, Some(squares()), None, None, None).tables["memory"]
     np.testing.assert_array_equal(part.clients, [2, 3, 4])
     np.testing.assert_array_equal(part.columns[0], whole.columns[0][2:5])
+
+
+def test_every_may_be_a_number_of_numpy(place: Path) -> None:
+    """The header of a checkpoint is JSON, which has none."""
+    every: int = np.uint8(2)  # type: ignore[assignment]
+    problem = squares()
+    method = pdmm.AGPDMM(0.01, 2)
+    pdmm.solve(problem, method, 4, checkpoint=place, every=every)
+    assert header(place)["every"] == 2
+    assert pdmm.resume(place, problem, rounds=6, every=every).rounds == 6

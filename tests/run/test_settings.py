@@ -59,6 +59,7 @@ def test_what_is_not_given() -> None:
 def test_numbers_are_pythons_own() -> None:
     made = settings(rounds=np.int64(7), tolerance=np.float32(0.5), seed=np.int32(3))
     assert [type(v) for v in (made.rounds, made.tolerance, made.seed)] == [int, float, int]
+    assert type(settings(bits=np.uint8(8)).bits) is int  # bytes are multiples of it
 
 
 def test_the_start_is_what_clients_can_hold() -> None:

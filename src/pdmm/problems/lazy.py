@@ -225,7 +225,7 @@ class LazyTotal(Total):
 def _as_number(found: Any) -> float:
     """What the user's ``evaluate`` returned."""
     try:
-        return float(np.asarray(found, dtype=np.float64).reshape(()))
+        return float(found)
     except (TypeError, ValueError):
         raise ClientError(f"evaluate must return a number, got {found!r}") from None
 
