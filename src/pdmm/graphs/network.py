@@ -65,10 +65,11 @@ class Network:
     def _edges(self, constraints: Any) -> Edges:
         reader = ConstraintReader(self.nodes, self.position, self.incidence, self.dimensions)
         matrices = reader.read(constraints)
-        alike = bool((self.dimensions == self.dimensions[0]).all())  # else there is no edge
-        if matrices is None and alike:
+        if matrices is None and (self.dimensions == self.dimensions[0]).all():
             return Consensus(self.incidence, int(self.dimensions[0]), self.dtype)
-        return Constrained(self.incidence, matrices or [], self.dimensions, self.dtype)
+        if matrices is None:  # x_i = x_j on every edge, but nodes without an edge have other sizes
+            matrices = [None] * (2 * self.incidence.count)
+        return Constrained(self.incidence, matrices, self.dimensions, self.dtype)
 
     def __repr__(self) -> str:
         d = self.dimensions
