@@ -63,24 +63,56 @@ class Client(NamedTuple):
         return self.parts(x)[1]
 
 
-def case(seed: int) -> str:
+class Drawn(NamedTuple):
+    """A random sum of clients' functions, and where a run starts."""
+
+    kind: str
+    clients: list[Client]
+    x0: Vector
+    scale: float
+
+    @property
+    def problem(self) -> pdmm.Functions:
+        clients = self.clients
+        return pdmm.Functions(
+            [f.value for f in clients], [f.gradient for f in clients], len(self.x0)
+        )
+
+    def gap(self, x: Vector, lowest: float) -> float:
+        """F(x) - F*."""
+        return _total(self.clients, x)[0] - lowest
+
+    def lowest(self) -> float | None:
+        """F*, by Newton's method; None where that has not arrived."""
+        best = newton(lambda x: _total(self.clients, x), np.zeros(len(self.x0)))
+        lowest, slope, _ = _total(self.clients, best)
+        first = self.gap(self.x0, lowest)
+        if not np.isfinite(first) or np.linalg.norm(slope) * self.scale > 1e-6 * abs(first):
+            return None
+        return lowest
+
+
+def drawn(seed: int) -> Drawn:
+    """The random sum of one seed."""
     rng = np.random.default_rng(seed)
     kind = pick(rng, list(TERMS))
     m, d = whole(rng, 1, 4), whole(rng, 1, 3)
     scale = spread(rng, 1e-3, 1e3)  # of x: the rows are 1/scale
     clients = [_client(rng, TERMS[kind], d, scale) for _ in range(m)]
-    problem = pdmm.Functions([f.value for f in clients], [f.gradient for f in clients], d)
     x0 = scale * pick(rng, [0.0, 1.0, 3.0]) * rng.standard_normal(d)
-    with about(f"{kind}, scale {scale:.3g}, weights {[f.weight for f in clients]}, {d} unknowns"):
-        best = newton(lambda x: _total(clients, x), np.zeros(d))
-        lowest = _total(clients, best)[0]
-        slope = _total(clients, best)[1]
-        first = _total(clients, x0)[0] - lowest
-        if not np.isfinite(first) or np.linalg.norm(slope) * scale > 1e-6 * abs(first):
+    return Drawn(kind, clients, x0, scale)
+
+
+def case(seed: int) -> str:
+    one = drawn(seed)
+    weights = [f.weight for f in one.clients]
+    with about(f"{one.kind}, scale {one.scale:.3g}, weights {weights}, {len(one.x0)} unknowns"):
+        lowest = one.lowest()
+        if lowest is None:
             return "no reference"
-        result = pdmm.solve(problem, x0=x0)
-        gap = _total(clients, result.x)[0] - lowest
-        left = gap / first if first > 0 else 0.0
+        first = one.gap(one.x0, lowest)
+        result = pdmm.solve(one.problem, x0=one.x0)
+        left = one.gap(result.x, lowest) / first if first > 0 else 0.0
         reached = f"{left:.1e} of the first gap is left after {result.rounds} rounds"
         with about(f"{reached}: {result.reason}"):
             return _judged(result, left)

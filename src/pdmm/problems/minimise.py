@@ -17,7 +17,8 @@ NEWTON_STEPS = 200
 NEAR = 1e-4  # a relative residual from which on Newton's method doubles its digits in each step
 PATIENCE = 5  # steps from there on, before rounding is held to be the reason why it does not
 STUCK = 1e-3  # a relative residual at which a solver has stopped for another reason than rounding
-BISECTIONS = 80  # of a line, until its two ends are neighbouring numbers
+BISECTIONS = 200  # of a line, until its two ends are nearly neighbouring numbers
+NEIGHBOURS = 1e-12  # the relative distance at which they are
 
 
 class Solution(NamedTuple):
@@ -193,8 +194,8 @@ def _lbfgs(h: _Best, x: Vector, tolerance: float) -> None:
 def _jumps(h: _Best) -> bool:
     """Whether the slope jumps on the line down from the best point, from down to up.
 
-    The line is bisected until its two ends are neighbouring numbers. Between these the slope of a
-    smooth function hardly changes, and that of a kink changes by all that it has.
+    The line is bisected until its two ends are nearly neighbouring numbers. Between these the slope
+    of a smooth function hardly changes, and that of a kink changes by all that it has.
     """
     x = h.x
     with np.errstate(all="ignore"):
@@ -211,15 +212,16 @@ def _jumps(h: _Best) -> bool:
             high *= 16
             slope_high = ahead(high)
         for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            if middle in (low, high) or not (np.isfinite(slope_low) and slope_high != 0):
+            if high - low <= NEIGHBOURS * high or not np.isfinite(slope_low):
                 break
+            middle = (low + high) / 2
             slope = ahead(middle)
             if slope < 0:
                 low, slope_low = middle, slope
             else:  # or not finite: too far
                 high, slope_high = middle, slope
-        return bool(slope_high - slope_low > 0.1 * float(down @ down))
+        found = high - low <= NEIGHBOURS * high and np.isfinite(slope_high)
+        return bool(found and slope_high - slope_low > 0.1 * float(down @ down))
 
 
 def _newton(h: _Best, tolerance: float) -> None:
