@@ -66,7 +66,9 @@ def test_automatic_parameters(name: str) -> None:
     assert result.reason.startswith("certified")
     assert close(cases.solve(name).x, result.x, 1e-7)
     asked = [payload for _, verb, payload in sites.asked if verb == "constants"]
-    assert len(asked) <= 6  # L and mu, of three sites
+    # L and mu of three sites; where these are estimates, those at the clients' own optima too.
+    estimated = name in ("auto functions", "auto steps")
+    assert len(asked) <= (12 if estimated else 6)
     for part in sites.sites.values():  # scalars only: one for every client
         answer = part.answer("constants", {"which": "L"})
         assert answer["values"].shape == (part.problem.clients,)
