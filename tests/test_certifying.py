@@ -58,7 +58,7 @@ def test_it_needs_no_run_and_changes_no_run() -> None:
         ({"x": [0.1, 0.2]}, r"x must be of float32 numbers.*x\.astype\(np\.float32\)"),
         ({"x": X32, "weights": [1.0]}, "weights"),
         ({"x": X32, "weights": [1.0, 0.0]}, "weights"),
-        ({"x": X32, "regulariser": 3}, "regulariser must be L1, SquaredL2 or Box"),
+        ({"x": X32, "regulariser": 3}, "regulariser must be L1, SquaredL2, ElasticNet or Box"),
         ({"x": X32, "regulariser": pdmm.Box([0] * 3, 1)}, r"Box's lo .*shape \(2,\)"),
     ],
 )

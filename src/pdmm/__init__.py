@@ -10,18 +10,22 @@ from pdmm.links import Bursts, OnOff
 from pdmm.methods import (
     AGPDMM,
     GPDMM,
+    LBFGS,
     PDMM,
     FedAvg,
     FedSplit,
     GradientDescent,
     InexactFedSplit,
     Method,
+    Newton,
     Scaffold,
 )
 from pdmm.problems import (
+    GLM,
     Absolute,
     Constants,
     Functions,
+    Huber,
     Lazy,
     LeastSquares,
     Problem,
@@ -29,7 +33,7 @@ from pdmm.problems import (
     SoftmaxRegression,
     Zero,
 )
-from pdmm.regularisers import L1, Box, Regulariser, SquaredL2
+from pdmm.regularisers import L1, Box, ElasticNet, Regulariser, SquaredL2
 from pdmm.result import Certificate, History, Result, Traffic
 from pdmm.solve import resume, solve
 
@@ -40,8 +44,10 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = [
     "AGPDMM",
+    "GLM",
     "GPDMM",
     "L1",
+    "LBFGS",
     "PDMM",
     "Absolute",
     "Box",
@@ -49,17 +55,20 @@ __all__ = [
     "Certificate",
     "ClientError",
     "Constants",
+    "ElasticNet",
     "FedAvg",
     "FedSplit",
     "Functions",
     "GradientDescent",
     "History",
+    "Huber",
     "InexactFedSplit",
     "Lazy",
     "LeastSquares",
     "Method",
     "Network",
     "NetworkResult",
+    "Newton",
     "OnOff",
     "Problem",
     "Quadratic",

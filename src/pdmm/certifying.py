@@ -10,7 +10,7 @@ from pdmm.problems.base import Problem
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate
 from pdmm.run.build import certifier
-from pdmm.run.settings import checked_regulariser
+from pdmm.run.settings import fitting_regulariser
 
 
 def certify(
@@ -55,11 +55,10 @@ def certify(
             f"another point: give x.astype(np.{problem.dtype})"
         )
     w = client_weights(weights, clients.count)
-    if regulariser is not None:
-        checked_regulariser(regulariser, problem.dimension)
+    h = fitting_regulariser(regulariser, clients)
     if threads is None and not clients.parallel:
         threads = 1
     with clients.working(threads), np.errstate(over="ignore"):
         clients.weigh(w)
         total = clients.total(minimum=True)
-        return certifier(clients, w, regulariser, total)(held, 0)
+        return certifier(clients, w, h, total, problem.likelihood)(held, 0)

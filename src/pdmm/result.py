@@ -55,9 +55,9 @@ class Certificate:
     """
 
     gap: float | None
-    """F(x) - F* is at most this; None where no mu > 0 is proven."""
+    """F(x) - F* is at most this; None where it is not known."""
     distance: float | None
-    """‖x - x*‖ is at most this; None where no mu > 0 is proven."""
+    """‖x - x*‖ is at most this; None where it is not known."""
     stationarity: float
     """‖grad f(x) + v‖, f = sum_i w_i f_i, v the nearest subgradient of the regulariser.
 
@@ -79,9 +79,22 @@ class Certificate:
     """The part of ``size`` that may be rounding, which no further round can lower."""
     calls: float = 0.0
     """How many gradients the clients computed for it, all together."""
+    decrement: float | None = None
+    """Where the clients' Hessians are known: Newton's decrement lam, at most.
+
+    lam² = g'H^-1 g with g a subgradient and H the Hessian of F at x.
+    """
+    standard_errors: float | None = None
+    """‖x - x*‖ in the norm of H is at most this: of a likelihood, no coefficient and no linear
+    combination of them is further from its optimum than so many of its standard errors."""
+    vectors_up: int = 1
+    """Vectors that each client sent for it."""
 
     def __repr__(self) -> str:
         bound = "no bound, " if self.gap is None else f"gap <= {self.gap:.3g}, "
+        if self.standard_errors is not None:
+            bound += f"error <= {self.standard_errors:.3g} standard errors, "
+            return f"Certificate({bound}stationarity {self.stationarity:.3g}, from curvature)"
         return f"Certificate({bound}stationarity {self.stationarity:.3g}, mu {self.kind})"
 
     @property

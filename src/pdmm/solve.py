@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pdmm.common.checks import whole
 from pdmm.common.progress import progress_bar
+from pdmm.common.variables import Variables
 from pdmm.engines.clients import Clients
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.mpi import MPI
@@ -53,6 +54,7 @@ def solve(
     checkpoint: str | Path | None = None,
     every: int = 10,
     engine: MPI | None = None,
+    curvature: Literal["auto", "full", "diagonal", "none"] = "auto",
 ) -> Result:
     """Minimise F(x) = sum_i w_i f_i(x) + h(x) with a federated method.
 
@@ -105,6 +107,10 @@ def solve(
         engine: where clients run: None for this process, ``pdmm.engines.MPI()`` for all
             processes that ``mpirun`` started. ``problem`` then has this rank's clients alone; all
             else speaks of all clients, and is the same on every rank.
+        curvature: what clients may reveal of their Hessians, of a problem that knows them, such as
+            ``pdmm.GLM``: "full" for all of them, "diagonal" for their diagonals and intercepts'
+            rows, "none" for vectors alone. It is a permission, and what is made of it is in
+            ``result.choices``; "auto" permits all where it is worth the numbers.
 
     Returns:
         A :class:`pdmm.Result`. Its ``history`` has a row for the start and for every
@@ -154,6 +160,7 @@ def solve(
         bits=bits,
         local_steps=local_steps,
         state=state,
+        curvature=curvature,
     )
     settings = team.agree(check_arguments)
     check_alike(team, settings, callback, checkpoint, every, threads)
@@ -235,7 +242,7 @@ def resume(
         check_alike(team, settings, callback, path, every, threads)
         saver = Saver(every, team, lock)
         with clients.working(_threads(clients, threads, engine)):
-            run = _built(clients, settings)
+            run = _built(clients, settings, saved.state.get("variables"))
             saved.restore(run)
             saver.go_on(run, saved)
             if rounds is not None:
@@ -264,11 +271,11 @@ def _located(problem: Any, engine: Any) -> Clients:
     return InProcess(problem)
 
 
-def _built(clients: Clients, settings: Settings) -> Run:
-    """A run that is ready for its first round."""
+def _built(clients: Clients, settings: Settings, variables: Variables | None = None) -> Run:
+    """A run that is ready for its first round, or to go on in the variables that it had."""
     if isinstance(clients, InProcess):  # sites have links of their own
         clients.behind(links(settings, clients.count))
-    return build(clients, settings)
+    return build(clients, settings, variables)
 
 
 def _finished(

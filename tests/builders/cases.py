@@ -75,6 +75,7 @@ CASES: dict[str, tuple[Callable[..., pdmm.Problem], Any, dict[str, Any]]] = {
     "scaffold": (least_squares, pdmm.Scaffold(**L_RHO), {"rounds": 30, "weights": W}),
     "fedavg": (least_squares, pdmm.FedAvg(**L_RHO), {"rounds": 30}),
     "descent": (least_squares, pdmm.GradientDescent(step_size=2e-3), {"rounds": 30}),
+    "lbfgs": (softmax, pdmm.LBFGS(5), {"rounds": 25, "weights": W}),
     "auto": (least_squares, None, {}),
     "auto softmax": (softmax, None, {}),
     "auto functions": (functions, None, {"tolerance": 1e-10}),

@@ -21,8 +21,9 @@ METHODS: dict[str, pdmm.Method] = {
     "Scaffold": pdmm.Scaffold(0.01, 3),
     "FedAvg": pdmm.FedAvg(0.01, 3),
     "GradientDescent": pdmm.GradientDescent(0.01),
+    "LBFGS": pdmm.LBFGS(4),
 }
-REGULARISED = [name for name in METHODS if name not in ("Scaffold", "FedAvg")]
+REGULARISED = [name for name in METHODS if name not in ("Scaffold", "FedAvg", "LBFGS")]
 
 
 def rows_of(samples: list[int], d: int = 4, dtype: Any = np.float64) -> tuple[Any, Any]:

@@ -8,9 +8,9 @@ from pdmm.common.threads import Threads
 
 
 def blas_threads() -> set[int]:
-    return {
-        lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"
-    }
+    """How many threads each BLAS has, of those that can have more than one."""
+    libraries = [lib for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+    return {lib["num_threads"] for lib in libraries if lib["threading_layer"] != "disabled"}
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_after() -> None:

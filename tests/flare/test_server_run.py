@@ -53,6 +53,13 @@ def done(
     return model_files.read_model(out / server.MODEL), told
 
 
+@pytest.mark.parametrize("h", [pdmm.Box(-0.1, np.inf), pdmm.L1(0.1), pdmm.L1(np.full(10, 0.1))])
+def test_a_job_carries_a_regulariser(h: pdmm.Regulariser, tmp_path: Path) -> None:
+    model, _ = done(asked(regulariser=h), tmp_path)
+    one = pdmm.solve(cases.softmax(range(cases.M)), METHOD, 20, regulariser=h)
+    assert close(model.x, one.x)
+
+
 def test_a_job_gives_the_model_of_one_process(tmp_path: Path) -> None:
     weights = {"ana": 2.0, "ben": 1.0, "cyd": 0.5}
     model, told = done(asked(weights=weights, optimum=1.0), tmp_path)

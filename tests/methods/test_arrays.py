@@ -41,6 +41,10 @@ class PlainOracle:
     def gradient(self, x: Plain) -> Plain:
         return x - self.c
 
+    def value_and_gradient(self, x: Plain) -> tuple[float, Plain]:
+        away = self.gradient(x)
+        return sum(a * a for a in away.entries) / 2, away
+
     def steps(
         self,
         start: Plain,

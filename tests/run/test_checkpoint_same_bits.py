@@ -98,6 +98,7 @@ def test_every_method_goes_on_to_the_same_bits(
 
 
 ADAPTIVE: dict[str, tuple[Make, pdmm.Method | None, int]] = {
+    "lbfgs": (squares, pdmm.LBFGS(3), 25),
     "chosen": (squares, None, 40),
     "chosen, rows": (rows, None, 60),
     "rho": (squares, pdmm.PDMM(rho="auto"), 25),

@@ -8,7 +8,7 @@ import pytest
 
 from pdmm.engines.traffic import Sent
 from pdmm.problems.block import Tally
-from pdmm.result import Traffic
+from pdmm.result import Certificate, Traffic
 from pdmm.run.recorder import Recorder
 from pdmm.run.state import Accounts
 
@@ -110,7 +110,7 @@ def test_accounts_by_hand() -> None:
     assert (spent.tally.gradients, spent.tally.values, spent.tally.exact) == (9, 6, 5)
     assert spent.sent == Sent(6, 5, 6, 5, 56, 45)
     assert spent.exact_error == 0.5
-    spent.checked(4)
+    spent.checked(Certificate(None, None, 1.0, None, None, 0.0, "unknown", 1, 8, calls=4))
     assert (spent.checks, spent.tally.gradients) == (1, 13)
 
 

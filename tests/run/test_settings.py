@@ -30,6 +30,7 @@ GIVEN: dict[str, Any] = {
     "bits": None,
     "local_steps": None,
     "state": "clients",
+    "curvature": "auto",
 }
 CENTRES = [[2.0, 0.0], [4.0, 1.0], [8.0, -1.0]]
 

@@ -37,6 +37,17 @@ def each(function: Callable[[Any], Any], fields: Fields) -> Fields:
     return build(fields, [function(field) for field in fields])
 
 
+def inexact(function: Callable[[Any], Any], fields: Fields) -> Fields:
+    """Apply a function to each field but those that the tuple's class lists in ``EXACT``."""
+    exact: tuple[str, ...] = getattr(type(fields), "EXACT", ())
+    names: tuple[str, ...] = getattr(type(fields), "_fields", ())
+    values = [
+        field if name in exact else function(field)
+        for name, field in zip(names, fields, strict=True)
+    ]
+    return build(fields, values)
+
+
 def rows(fields: Fields, clients: Rows) -> Fields:
     """Take the rows of some clients: views for a slice, copies otherwise."""
     return build(fields, [field[clients] for field in fields])

@@ -42,9 +42,12 @@ class Broadcasts:
         """The message as clients get it in round r."""
         if bits is None:
             return trees.cast(message, self.dtype)
+        exact: tuple[str, ...] = getattr(type(message), "EXACT", ())
         moved = [
-            old + rounded((np.asarray(new, dtype=np.float64) - old)[None], bits)[0]
-            for new, old in zip(message, self.held, strict=True)
+            new
+            if name in exact
+            else old + rounded((np.asarray(new, dtype=np.float64) - old)[None], bits)[0]
+            for name, new, old in zip(message._fields, message, self.held, strict=True)
         ]
         self.held = trees.cast(trees.build(message, moved), self.dtype)
         if r >= len(self.so_far):

@@ -12,6 +12,7 @@ from pdmm.common import trees
 from pdmm.links.quantise import rounded
 from pdmm.methods.base import Method
 from pdmm.problems.block import Block, Floats, Tally
+from pdmm.problems.curvature import Curvature
 
 
 class Done(NamedTuple):
@@ -61,7 +62,7 @@ def client_round(
             used = trees.cast(before, message.x.dtype)
         upload, draft = method.client(message, used, f, steps)
         if bits is not None:
-            upload = trees.each(lambda rows: rounded(rows, bits), upload)
+            upload = trees.inexact(lambda rows: rounded(rows, bits), upload)
         after = method.accept(before, draft, upload)
     return Done(upload, draft, before, after, f.tally)
 
@@ -108,14 +109,35 @@ class _Blank:
         self.zeros = zeros
         self.tally = Tally()
 
+    def value(self, x: Floats) -> Floats:
+        return np.zeros(1)
+
     def gradient(self, x: Floats) -> Floats:
         return self.zeros.copy()
+
+    def value_and_gradient(self, x: Floats) -> tuple[Floats, Floats]:
+        return np.zeros(len(self.zeros)), self.zeros.copy()
 
     def steps(self, start: Floats, **_: Any) -> tuple[Floats, Floats]:
         return self.zeros.copy(), self.zeros.copy()
 
     def prox(self, *_: Any, **__: Any) -> Floats:
         return self.zeros.copy()
+
+    def hessian(self, x: Floats) -> Floats:
+        d = self.zeros.shape[-1]
+        return np.zeros((1, d, d))
+
+    def curvature(self, x: Floats, T: Any = None) -> Curvature:
+        k = self.zeros.shape[-1] if T is None else T.shape[-1]
+        one = np.zeros(1)
+        return Curvature(one, np.zeros((1, k)), one, np.zeros((1, k, k)), one, one)
+
+    def working(self, T: Any = None) -> Curvature:
+        return self.curvature(self.zeros, T)
+
+    def along(self, x: Floats, direction: Floats, t: Floats) -> Floats:
+        return np.zeros((1, len(t)))
 
 
 class Shapes(NamedTuple):
@@ -127,12 +149,44 @@ class Shapes(NamedTuple):
     draft: Any
 
     @classmethod
-    def of(cls, method: Method, x0: Floats, dtype: np.dtype[Any]) -> "Shapes":
-        """From a round of a client that answers 0 to everything."""
-        message = trees.cast(method.broadcast(method.server_start(1.0 * x0, lambda v, t: v)), dtype)
+    def of(cls, method: Method, x0: Floats, dtype: np.dtype[Any], message: Any = None) -> "Shapes":
+        """From a round of a client that answers 0 to everything.
+
+        Args:
+            method: whose messages they are.
+            x0: any point.
+            dtype: of the clients' numbers.
+            message: the server's in that round; the first one if not given.
+        """
+        if message is None:
+            message = method.broadcast(method.server_start(1.0 * x0, lambda v, t: v))
+        message = trees.cast(message, dtype)
         row = x0.astype(dtype)[None]
         with np.errstate(all="ignore"):
             memory = method.receive(message, method.client_start(row))
             oracle: Any = _Blank(0 * row)
             upload, draft = method.client(message, memory, oracle, max(method.steps, 1))
         return cls(message, memory, upload, draft)
+
+
+class Forms:
+    """The shapes of a method's messages in every kind of round that it has.
+
+    Args:
+        method: whose messages they are.
+        x0: any point.
+        dtype: of the clients' numbers.
+    """
+
+    def __init__(self, method: Method, x0: Floats, dtype: np.dtype[Any]) -> None:
+        self.x0 = x0
+        self.dtype = dtype
+        self.first = Shapes.of(method, x0, dtype)
+        self._known = {method.shape_key(self.first.message): self.first}
+
+    def of(self, method: Method, message: Any) -> Shapes:
+        """Those of the round of this message."""
+        key = method.shape_key(message)
+        if key not in self._known:
+            self._known[key] = Shapes.of(method, self.x0, self.dtype, message)
+        return self._known[key]

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.team import ALONE, Team
+from pdmm.common.variables import Variables
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
-from pdmm.problems.sums import CertainGradient, Total
+from pdmm.problems.sums import CertainGradient, CurvatureSum, Total
 
 Vector = npt.NDArray[np.float64]
 
@@ -48,6 +49,12 @@ class Clients(ABC):
     """The processes that share the run."""
     may_be_silent: bool = False
     """Whether a client may be away while the run goes on."""
+    curved: bool = False
+    """Whether they know their Hessians."""
+    likelihood: bool = False
+    """Whether F is a likelihood, for which errors are measured in standard errors."""
+    intercepts: npt.NDArray[np.int64] | None = None
+    """Which entry of x is the intercept of each."""
     at_hand: bool = False
     """Whether asking them for F costs no message: then it need not wait for the next round."""
     reaches_all: bool = True
@@ -120,6 +127,22 @@ class Clients(ABC):
     # --- a run ------------------------------------------------------------------------------
 
     @abstractmethod
+    def weigh(self, weights: Vector) -> None:
+        """Get ready to be asked for F, before a run or without one."""
+
+    def change_variables(self, variables: Variables) -> None:
+        """Let the rounds of the next run be about y, where x = centre + T y; all else is about x.
+
+        The constants that a method's parameters are chosen by are then those of the functions
+        of y, too: see ``moved_smoothness``.
+        """
+        raise NotImplementedError
+
+    def moved_smoothness(self, weights: Any = None) -> tuple[Constants, Constants]:
+        """L and mu of the functions that rounds are about."""
+        return self.smoothness(weights), self.strong_convexity(weights)
+
+    @abstractmethod
     def prepare(self, method: Method, x0: Vector, weights: Vector, rounds: int) -> None:
         """Get all clients ready for a run: their memories are those of the start."""
 
@@ -155,6 +178,19 @@ class Clients(ABC):
     @abstractmethod
     def certain_gradient(self, x: Floats) -> CertainGradient:
         """The gradient of F for a certificate, with what rounding may have made of it."""
+
+    def curvature(self, x: Floats | None, T: Vector | None) -> CurvatureSum:
+        """F to second order at x, in T's coordinates; of ``curved`` clients alone.
+
+        Args:
+            x: where; None for the quadratics that stand for the f_i before anything is known.
+            T: (d, k); None for x's own coordinates.
+        """
+        raise NotImplementedError
+
+    def diagonal(self, x: Floats) -> Vector:
+        """The diagonal of F's Hessian, the entries with the intercepts, the gradient: (3, d)."""
+        raise NotImplementedError
 
     def divergence(self, x: Floats, y: Floats) -> float:
         """F(x) - F(y) - grad F(y)·(x - y), without cancellation, where it is ``accurate``."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
+from pdmm.common.variables import Variables
 from pdmm.engines.broadcasts import Broadcasts
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.clients import Clients, Vector, steepest
@@ -20,7 +21,7 @@ from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
 from pdmm.problems.fingerprints import check_same, fingerprints, points_to_try
 from pdmm.problems.lazy import Lazy
-from pdmm.problems.sums import CertainGradient, SumOfBlocks, Total
+from pdmm.problems.sums import CertainGradient, CurvatureSum, SumOfBlocks, Total
 
 
 class InProcess(Clients):
@@ -38,6 +39,7 @@ class InProcess(Clients):
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a pdmm problem, e.g. LeastSquares, got {problem!r}")
         self.problem = problem
+        self.moved = problem  # the functions that rounds are about
         self.team = team
         self.first = 0
         self.clients = problem.clients
@@ -47,6 +49,9 @@ class InProcess(Clients):
         self.proven = problem.proven
         self.accurate = problem.accurate
         self.eigenbasis_size = problem.eigenbasis_size
+        self.curved = problem.curved
+        self.likelihood = problem.likelihood
+        self.intercepts = problem.intercepts
         self.at_hand = team.size == 1
         self.reaches_all = not isinstance(problem, Lazy)
         self.links = Links(problem.clients)
@@ -118,26 +123,34 @@ class InProcess(Clients):
 
     # --- a run ------------------------------------------------------------------------------
 
+    def weigh(self, weights: Vector) -> None:
+        self.weights = weights[self.own]
+        self.weight = float(weights.sum())
+        source = self.problem._source_of_values(self.threads)
+        self.sum = SumOfBlocks(self.problem, source, self.weights, self.threads)
+
+    def change_variables(self, variables: Variables) -> None:
+        self.moved = self.team.agree(lambda: self.problem.in_variables(variables))
+
+    def moved_smoothness(self, weights: Any = None) -> tuple[Constants, Constants]:
+        if self.moved is self.problem:
+            return super().moved_smoothness(weights)
+        return self.moved._constants("L", weights), self.moved._constants("mu", weights)
+
     def prepare(self, method: Method, x0: Vector, weights: Vector, rounds: int) -> None:
-        problem = self.problem
+        problem = self.moved
         self.weights = weights[self.own]
         self.weight = float(weights.sum())
         source = self.team.agree(
             lambda: problem.prepare(rounds, method.steps, method.exact, self.threads)
         )
-        self.sum = SumOfBlocks(problem, problem.evaluator(source), self.weights, self.threads)
+        if problem is self.problem:
+            self.sum = SumOfBlocks(problem, problem.evaluator(source), self.weights, self.threads)
         self.broadcasts = Broadcasts(method, x0, self.dtype, problem.clients, rounds)
         self.here = Workplace(
             problem, source, self.weights, self.threads, self.links, self.broadcasts, self.own
         )
         self.here.begin(method, x0.astype(self.dtype))
-
-    def weigh(self, weights: Vector) -> None:
-        """Get ready to be asked for F, without a run."""
-        self.weights = weights
-        self.weight = float(weights.sum())
-        source = self.problem._source_of_values(self.threads)
-        self.sum = SumOfBlocks(self.problem, source, weights, self.threads)
 
     def total(self, minimum: bool) -> Total | None:
         if not minimum and self.reaches_all:
@@ -152,7 +165,7 @@ class InProcess(Clients):
         message = self.broadcasts.send(question.message, r, plan.bits)
 
         def work() -> Sums:
-            sent = self.here.sent(question.method, plan, r)
+            sent = self.here.sent(question.method, message, plan, r)
             parts = self.here.round(question.method, message, plan, r)
             value = self._evaluated(question.evaluate)
             seen = steepest(self.problem.secants()) if question.watch else 0.0
@@ -202,6 +215,12 @@ class InProcess(Clients):
     def certain_gradient(self, x: Floats) -> CertainGradient:
         added = self.team.total(lambda: self.sum.certain_gradient(x).packed())
         return CertainGradient.sum([CertainGradient.unpacked(added)], self.team.size)
+
+    def curvature(self, x: Floats | None, T: Vector | None) -> CurvatureSum:
+        return CurvatureSum.unpacked(self.team.total(lambda: self.sum.curvature(x, T).packed()))
+
+    def diagonal(self, x: Floats) -> Vector:
+        return np.asarray(self.team.total(lambda: self.sum.diagonal(x)))
 
     # --- checkpoints ------------------------------------------------------------------------
 

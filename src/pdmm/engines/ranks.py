@@ -9,8 +9,8 @@ import numpy.typing as npt
 from pdmm.common import trees
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
-from pdmm.engines.client_round import Shapes
-from pdmm.engines.clients import Vector
+from pdmm.engines.client_round import Forms
+from pdmm.engines.clients import Clients, Vector
 from pdmm.engines.exchange import Question, Sums
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.traffic import Sent
@@ -18,7 +18,7 @@ from pdmm.links.links import Links
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Floats, Tally
-from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
+from pdmm.problems.constants import KINDS, Constants, Kind, Which, WithConstants
 from pdmm.problems.secants import Shown
 
 
@@ -76,14 +76,25 @@ class Ranks(WithConstants, InProcess):
     ) -> tuple[float, Kind]:
         return self.problem._overall_constant(which, weights[self.own], threads, self.team)
 
+    def moved_smoothness(self, weights: Any = None) -> tuple[Constants, Constants]:
+        if self.moved is self.problem:
+            return Clients.moved_smoothness(self, weights)
+        of_x = self.problem
+        try:
+            self.problem = self.moved
+            self._known.clear()
+            return self._constants("L", weights), self._constants("mu", weights)
+        finally:
+            self.problem = of_x
+            self._known.clear()
+
     # --- a round ----------------------------------------------------------------------------
 
     def prepare(self, method: Method, x0: Vector, weights: Vector, rounds: int) -> None:
         super().prepare(method, x0, weights, rounds)
         # A member none of whose clients took part must know what the others send.
-        upload = Shapes.of(method, x0, self.dtype).upload
-        self.blank = trees.each(lambda field: np.zeros(np.shape(field)[1:]), upload)
-        self.has_x = method.disagreement(upload) is not None
+        self.forms = Forms(method, x0, self.dtype)
+        self.has_x = method.disagreement(self.forms.first.upload) is not None
 
     def _of_all(self, work: Callable[[], Sums], question: Question) -> Sums:
         """What the clients of all members did; all members fail if one does."""
@@ -95,7 +106,9 @@ class Ranks(WithConstants, InProcess):
             here = work()
         except (Exception, SystemExit) as raised:
             error = raised
-        uploads = self.blank
+        form = self.forms.of(question.method, question.message).upload
+        blank = trees.each(lambda field: np.zeros(np.shape(field)[1:]), form)
+        uploads = blank
         if here is not None and here.uploads is not None:
             uploads = here.uploads
         pieces = [np.ravel(field) for field in uploads]
@@ -106,10 +119,8 @@ class Ranks(WithConstants, InProcess):
         own = _Own(*places.reshape(self.team.size, -1).T)
         if own.failed.any():
             self.team.fail(error)
-        shaped = [
-            field.reshape(blank.shape) for field, blank in zip(fields, self.blank, strict=True)
-        ]
-        whole = trees.build(self.blank, shaped)
+        shaped = [field.reshape(like.shape) for field, like in zip(fields, blank, strict=True)]
+        whole = trees.build(blank, shaped)
         return self._sums(whole, _Added(*numbers.tolist()), own, question)
 
     def _sums(self, uploads: Any, added: "_Added", own: "_Own", question: Question) -> Sums:
@@ -208,6 +219,8 @@ def _facts(problem: Any) -> dict[str, Any]:
         "dtype": str(problem.dtype),
         "accurate": problem.accurate,
         "proven": problem.proven,
+        "curved": problem.curved,
+        "likelihood": problem.likelihood,
     }
     alike |= problem.alike
     return {

@@ -50,6 +50,7 @@ def count(
     uploads: int,
     down: int | None = None,
     messages: int | None = None,
+    exact: tuple[int, int] = (0, 0),
 ) -> Sent:
     """Count what a method's messages are in a round.
 
@@ -61,6 +62,7 @@ def count(
         down: bytes of one vector of the message, added up over all messages; in full precision
             if not given.
         messages: how many are sent down, if some bring it to several clients at once.
+        exact: numbers beside the vectors in this round alone, down and up.
     """
     e = envelope
     if messages is None:
@@ -69,8 +71,9 @@ def count(
         down = messages * e.vector
     scalars_down, scalars_up = method.scalars
     number = NUMBER_BYTES if e.numbered else 0
-    beside_down = number + SCALAR_BYTES * scalars_down
-    beside_up = e.draft * e.vector + number + SCALAR_BYTES * scalars_up
+    exact_down, exact_up = exact
+    beside_down = number + SCALAR_BYTES * (scalars_down + exact_down)
+    beside_up = e.draft * e.vector + number + SCALAR_BYTES * (scalars_up + exact_up)
     memories = contacts * e.memory
     return Sent(
         contacts=contacts,

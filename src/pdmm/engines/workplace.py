@@ -178,8 +178,9 @@ class Workplace:
         part = add_up(method, upload, self.weights[clients[there]], done.tally, numbers)
         return Worked(part, done.before, done.after)
 
-    def sent(self, method: Method, plan: Plan, r: int) -> Sent:
+    def sent(self, method: Method, message: Any, plan: Plan, r: int) -> Sent:
         """What is sent: also what does not arrive."""
+        exact = method.exact_numbers(message)
         ships = self.links.ships_memories
         envelope = Envelope(
             vector=self.broadcasts.vector,
@@ -190,7 +191,7 @@ class Workplace:
         )
         m = self.clients
         if plan.contact is None and plan.bits is None:
-            return count(method, envelope, m, m)
+            return count(method, envelope, m, m, exact=exact)
         chosen: Indices = np.arange(m)
         heard = m
         if plan.contact is not None:
@@ -198,7 +199,7 @@ class Workplace:
             chosen = contact.chosen
             heard = int(contact.heard.sum())
         down = self.broadcasts.bytes_down(chosen, r, plan.bits)
-        return count(method, envelope, len(chosen), heard, down)
+        return count(method, envelope, len(chosen), heard, down, exact=exact)
 
     # --- checkpoints ------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pdmm
 from pdmm.common.checks import not_negative, one_of, positive, whole
-from pdmm.common.packing import pack
+from pdmm.common.packing import Arrays, pack
 from pdmm.flare.admin import Admin, Status
 from pdmm.flare.model_files import Model, check_out, read_model, write_model
 from pdmm.flare.server_run import HISTORY, MODEL
@@ -71,7 +71,8 @@ def settings(
             f"method is a {packed['code']} of your own: a job carries no code, so it must be one "
             f"of {', '.join(method_names())}"
         )
-    held = pack(regulariser, {}, "regulariser")
+    arrays: Arrays = {}
+    held = pack(regulariser, arrays, "regulariser")
     if isinstance(held, dict) and "code" in held:
         raise ValueError("regulariser must be one of pdmm's: a job carries no code")
     one_of("absent", absent, ("skip", "wait"))
@@ -86,6 +87,7 @@ def settings(
         if weights is None
         else {name: positive(f"weight of {name}", w) for name, w in weights.items()},
         "regulariser": held,
+        "arrays": {name: array.tolist() for name, array in arrays.items()},
         "optimum": optimum,
         "timeout": positive("timeout", timeout),
         "patience": not_negative("patience", patience),

@@ -87,11 +87,12 @@ def _solved(
     tell = Teller(sites, settings, report)
     if path.exists():
         return pdmm.resume(path, sites, rounds=settings.get("more_rounds"), callback=tell)
+    arrays = {name: np.array(array) for name, array in settings["arrays"].items()}
     given = {name: settings[name] for name in PLAIN if settings.get(name) is not None}
     return pdmm.solve(
         sites,
         unpack(settings["method"], {}),
-        regulariser=unpack(settings["regulariser"], {}),
+        regulariser=unpack(settings["regulariser"], arrays),
         weights=_weights(settings["weights"], sites),
         checkpoint=path,
         callback=tell,

@@ -8,18 +8,22 @@ from pdmm.methods.fedsplit import FedSplit
 from pdmm.methods.gpdmm import GPDMM
 from pdmm.methods.gradient_descent import GradientDescent
 from pdmm.methods.inexact_fedsplit import InexactFedSplit
+from pdmm.methods.lbfgs import LBFGS
+from pdmm.methods.newton import Newton
 from pdmm.methods.pdmm import PDMM
 from pdmm.methods.scaffold import Scaffold
 
 __all__ = [
     "AGPDMM",
     "GPDMM",
+    "LBFGS",
     "PDMM",
     "FedAvg",
     "FedSplit",
     "GradientDescent",
     "InexactFedSplit",
     "Method",
+    "Newton",
     "Scaffold",
     "check",
 ]

@@ -11,7 +11,7 @@ the y of the last rounds (the server their means), the clients the f too, and
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
     @property
     def steps(self) -> int:
         return self.inner.steps
+
+    @property
+    def curvature(self) -> Literal["none", "diagonal", "full"]:
+        return self.inner.curvature
 
     @property
     def slots(self) -> int:

@@ -1,9 +1,9 @@
 """AGPDMM (Alg. 2): gradient-based PDMM, each client starting from the server's estimate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pdmm.methods.base import Array, Auto, Nothing, Oracle
-from pdmm.methods.family import Acceleration, GradientFamily, Memory
+from pdmm.methods.family import Acceleration, GradientFamily, Memory, Metric
 from pdmm.methods.registry import register
 
 
@@ -24,6 +24,9 @@ class AGPDMM(GradientFamily):
         relaxation: 1 is PDMM, 0.5 is ADMM.
         acceleration: ``"anderson"`` combines the last rounds into a better one, with a
             handful of scalars more a round; see docs/automatic.md.
+        metric: the norm of the quadratic term, for problems that know their Hessians: "diagonal"
+            scales and centres the columns, "full" makes the mean client's Hessian the identity.
+            None is the Euclidean norm.
 
     References:
         Zhang, Niwa, Kleijn, Section IV-B, Algorithm 2.
@@ -34,6 +37,7 @@ class AGPDMM(GradientFamily):
     rho: float | Auto | None = None
     relaxation: float = 1.0
     acceleration: Acceleration = None
+    metric: Metric = field(default=None, kw_only=True)
 
     paper_vectors = (2, 1)
 

@@ -8,7 +8,7 @@ library whose arrays add and scale.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -56,6 +56,9 @@ class Oracle(Protocol):
     def gradient(self, x: Array) -> Array:
         """Gradient of f_i at x."""
 
+    def value_and_gradient(self, x: Array) -> tuple[Array, Array]:
+        """f_i and its gradient at x."""
+
     def steps(
         self,
         start: Array,
@@ -74,12 +77,46 @@ class Oracle(Protocol):
             (the last iterate again unless ``average`` is asked for).
         """
 
-    def prox(self, anchor: Array, rho: float, start: Array, slack: Array | None = None) -> Array:
+    def prox(self, anchor: Array, rho: Any, start: Array, slack: Array | None = None) -> Array:
         """Minimise f_i(x) + rho/2 ‖x - anchor‖², warm-started at ``start``.
+
+        Where the clients know their Hessians, ``rho`` may be a matrix P_i for each client, (b, d,
+        d), and the second term is then (x - anchor)'P_i(x - anchor)/2.
 
         ``slack``, one number per client, allows a gradient of that norm to remain; without
         it, or where there is a closed form, the step is exact to rounding.
         """
+
+
+class CurvedOracle(Oracle, Protocol):
+    """What a method may ask of clients that know their functions to second order."""
+
+    def hessian(self, x: Array) -> Array:
+        """Hessian of f_i at x."""
+
+    def curvature(self, x: Array, T: Array | None = None) -> Any:
+        """Value, gradient and Hessian at x in the coordinates of T; see ``problems.Curvature``."""
+
+    def working(self, T: Array | None = None) -> Any:
+        """The same of the quadratic that stands for f_i before anything is known of x, at 0."""
+
+    def along(self, x: Array, direction: Array, t: Array) -> Array:
+        """Values f_i(x + t direction), for some numbers t."""
+
+
+class Evidence(NamedTuple):
+    """What the clients said of F at the result: weighted means, for a certificate."""
+
+    x: Array
+    """The result."""
+    T: Array
+    """The upper triangular matrix of the coordinates y of x + T y, in which the others are."""
+    value: Array
+    gradient: Array
+    doubt: Array
+    hessian: Array
+    reach: Array
+    unsettled: Array
 
 
 class Nothing(NamedTuple):
@@ -119,6 +156,14 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
     exact: ClassVar[bool] = False
     """Whether a client minimises exactly instead of taking gradient steps."""
 
+    knows_its_end: ClassVar[bool] = False
+    """Whether it knows how good its result is, so that a run can stop without being asked to."""
+
+    @property
+    def curvature(self) -> Literal["none", "diagonal", "full"]:
+        """What clients reveal of their Hessians to this method."""
+        return "none"
+
     def settle(self, **values: float) -> None:
         """Store checked parameters as plain Python numbers, in a frozen dataclass."""
         for name, value in values.items():
@@ -126,6 +171,18 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
 
     scalars: ClassVar[tuple[int, int]] = (0, 0)
     """Scalars per client and round that travel beside the vectors: (down, up)."""
+
+    def exact_numbers(self, message: Message) -> tuple[int, int]:
+        """Numbers for each client, beside vectors and scalars, in this message's round: (down, up).
+
+        A message or an upload names fields that links must never round in its class attribute
+        ``EXACT``.
+        """
+        return 0, 0
+
+    def shape_key(self, message: Message) -> Hashable:
+        """What the shapes of this message's uploads depend on, where they are not always alike."""
+        return None
 
     def spread(self, upload: Upload) -> Array | None:
         """x_i - x_s as it follows from the upload; None for a method without an x_i."""
@@ -150,6 +207,21 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
     def step_limit(self, one_over_l: float) -> tuple[str, float]:
         """The largest safe step size, in words and as a number, where every f_i has this 1/L."""
         return "1/L", one_over_l
+
+    # --- the result ---------------------------------------------------------------------------
+
+    def solution(self, server: Server) -> Array:
+        """The result so far."""
+        message: Any = self.broadcast(server)
+        return message.x
+
+    def evidence(self, server: Server) -> Evidence | None:
+        """What is known of F at the result, to second order; None where that is not enough."""
+        return None
+
+    def verdict(self, server: Server) -> str:
+        """Why it makes no sense to go on, in a sentence; empty as long as it does."""
+        return ""
 
     # --- what a run asks beyond the mathematics ---------------------------------------------
 

@@ -17,7 +17,7 @@ client that is absent or whose upload is lost contributes exactly nothing.
 from abc import abstractmethod
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
-from pdmm.common.checks import is_auto, moderate, number
+from pdmm.common.checks import is_auto, moderate, number, one_of
 from pdmm.methods.adaptive import Adaptive
 from pdmm.methods.automatic import Chosen, steps_of_nearly_exact, steps_to_cross
 from pdmm.methods.base import (
@@ -33,6 +33,8 @@ from pdmm.methods.base import (
 from pdmm.methods.known import Known
 
 Acceleration: TypeAlias = Literal["anderson"] | None
+Metric: TypeAlias = Literal["diagonal", "full", "own"] | None
+METRICS = ("diagonal", "full", "own")
 
 
 class Server(NamedTuple):
@@ -69,7 +71,15 @@ class Family(Method):
 
     relaxation: float
     acceleration: Acceleration
+    metric: Metric = None
+    """In which variables the rounds are, of the members that take one."""
     memory_vectors = 1
+
+    @property
+    def curvature(self) -> Literal["none", "diagonal", "full"]:
+        if self.metric is None:
+            return "none"
+        return "diagonal" if self.metric == "diagonal" else "full"
 
     @property
     @abstractmethod
@@ -90,6 +100,8 @@ class Family(Method):
         """Refuse a relaxation outside (0, 1], and an acceleration that is none."""
         if self.acceleration not in (None, "anderson"):
             raise ValueError(f"acceleration must be None or 'anderson', got {self.acceleration!r}")
+        if self.metric is not None:
+            one_of("metric", self.metric, METRICS)
         self.settle(relaxation=number("relaxation", self.relaxation))
         if not 0 < self.relaxation <= 1:
             raise ValueError(
@@ -97,6 +109,8 @@ class Family(Method):
             )
 
     def auto_rho(self, known: Known, adaptive: bool) -> Chosen:
+        if self.metric is not None:
+            return in_metric(adaptive)
         known = known.in_the_valley()
         return _first("rho", known.first_rho(), known, adaptive)
 
@@ -175,6 +189,11 @@ class GradientFamily(GradientSteps, Family):
         self.check_steps()
         if self.rho is not None and not is_auto(self.rho):
             self.settle(rho=moderate("rho", self.rho))
+        if self.metric == "own":
+            raise ValueError(
+                f"metric='own' is for exact steps, which PDMM takes: {type(self).__name__} takes "
+                "'diagonal' or 'full'"
+            )
         self.check_family()
 
     @property
@@ -204,6 +223,12 @@ class GradientFamily(GradientSteps, Family):
     def inner_step(self) -> float:
         """The factor 1/(1/eta + rho) of Alg. 1 and 2, line 7."""
         return 1 / (1 / self.eta + self.penalty)
+
+
+def in_metric(adaptive: bool) -> Chosen:
+    """The first rho where the mean client's Hessian is the identity."""
+    goes_on = "starts at 1, and adapts" if adaptive else "is 1"
+    return 1.0, f"rho {goes_on}: in the metric the mean client bends by 1 in every direction"
 
 
 def _first(name: str, value: float, known: Known, adaptive: bool) -> Chosen:

@@ -1,11 +1,11 @@
 """GPDMM (Alg. 1): gradient-based PDMM, each client going on from its own last iterate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pdmm.common.checks import one_of
 from pdmm.methods.base import Array, Auto, Oracle
-from pdmm.methods.family import Acceleration, GradientFamily, Upload
+from pdmm.methods.family import Acceleration, GradientFamily, Metric, Upload
 from pdmm.methods.registry import register
 
 
@@ -37,6 +37,9 @@ class GPDMM(GradientFamily):
         relaxation: 1 is PDMM, 0.5 is ADMM.
         acceleration: ``"anderson"`` combines the last rounds into a better one, with a
             handful of scalars more a round; see docs/automatic.md.
+        metric: the norm of the quadratic term, for problems that know their Hessians: "diagonal"
+            scales and centres the columns, "full" makes the mean client's Hessian the identity.
+            None is the Euclidean norm.
 
     References:
         Zhang, Niwa, Kleijn, Section IV-A, Algorithm 1, Theorems 1 and 2.
@@ -48,6 +51,7 @@ class GPDMM(GradientFamily):
     iterate: Literal["mean", "last"] = "mean"
     relaxation: float = 1.0
     acceleration: Acceleration = None
+    metric: Metric = field(default=None, kw_only=True)
 
     paper_vectors = (1, 1)
     memory_vectors = 2

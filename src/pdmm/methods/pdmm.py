@@ -1,11 +1,11 @@
 """PDMM with exact client minimisation (eq. client_update, server_update)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from pdmm.common.checks import is_auto, moderate
 from pdmm.methods.base import Auto, settled
-from pdmm.methods.family import Acceleration, ExactFamily
+from pdmm.methods.family import Acceleration, ExactFamily, Metric
 from pdmm.methods.registry import register
 
 
@@ -25,6 +25,9 @@ class PDMM(ExactFamily):
             strongly convex.
         acceleration: ``"anderson"`` combines the last rounds into a better one, with a
             handful of scalars more a round; see docs/automatic.md.
+        metric: the norm of the quadratic term, for problems that know their Hessians: "diagonal"
+            scales and centres the columns, "full" makes the mean client's Hessian the identity, and
+            "own" gives each client a metric of its own. None is the Euclidean norm.
 
     Example:
         >>> import pdmm
@@ -41,6 +44,7 @@ class PDMM(ExactFamily):
     rho: float | Auto = "auto"
     relaxation: float = 1.0
     acceleration: Acceleration = None
+    metric: Metric = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not is_auto(self.rho):

@@ -11,6 +11,7 @@ from pdmm.common.changes import Watched
 from pdmm.common.checks import client_weights, vector
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
+from pdmm.common.variables import Variables
 from pdmm.problems.block import Block, ClientRows, Floats, OneClient, Source
 from pdmm.problems.constants import WithConstants
 from pdmm.problems.sums import SumOfBlocks, Total
@@ -31,6 +32,14 @@ class Problem(WithConstants, ABC):
     """Whether the constants that it states are more than estimates."""
     parallel: bool = True
     """Whether clients may be worked on in several threads at once."""
+
+    curved: bool = False
+    """Whether its blocks know their Hessians."""
+    likelihood: bool = False
+    """Whether F is a likelihood, for which errors are measured in standard errors."""
+    intercepts: npt.NDArray[np.int64] | None = None
+    """For each entry of x, which entry is its intercept (its own number for the intercepts
+    themselves); None where there is none."""
 
     watched: tuple[Watched, ...] = ()
     """The user's own arrays that it works on, of which it notices a change."""
@@ -90,6 +99,10 @@ class Problem(WithConstants, ABC):
         A longer run may work on another form, whose values differ by more than a few last bits.
         """
         return self
+
+    def in_variables(self, variables: Variables) -> "Problem":
+        """The same functions of other variables y, where x = centre + T y."""
+        raise NotImplementedError
 
     def quadratics(self, threads: Threads) -> Any:
         """The f_i as ``quadratic.Quadratics``, whose exact steps are factorised; None if not."""

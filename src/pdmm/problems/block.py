@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
+from pdmm.problems.curvature import Curvature
 from pdmm.problems.doubt import measured_doubt
 from pdmm.problems.minimise import minimise
 
@@ -67,6 +68,11 @@ class Block(ABC):
         self.tally.gradients += self.size
         return self._gradient(x)
 
+    def value_and_gradient(self, x: Floats) -> tuple[Floats, Floats]:
+        """Values (b,) and gradients (b, d) at x, counted."""
+        self.tally.values += self.size
+        return self.value(x), self.gradient(x)
+
     def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         """Gradients (b, d) at x for certificates: in float64 where the data allow it."""
         return self.gradient(x).astype(np.float64, copy=False)
@@ -79,6 +85,31 @@ class Block(ABC):
         """
         g = self.accurate_gradient(x)
         return g, measured_doubt(self.accurate_gradient, x, g)
+
+    # --- second order, of problems that are ``curved`` --------------------------------------
+
+    def hessian(self, x: Floats) -> Vector:
+        """Hessians (b, d, d) at x, which is (d,) or (b, d)."""
+        raise NotImplementedError
+
+    def curvature(self, x: Floats, T: Vector | None = None) -> Curvature:
+        """Value, gradient and Hessian at x, which is (d,) or (b, d), in T's coordinates."""
+        raise NotImplementedError
+
+    def working(self, T: Vector | None = None) -> Curvature:
+        """The quadratics that stand for the f_i before anything is known of x, at x = 0."""
+        raise NotImplementedError
+
+    def diagonal(self, x: Floats) -> tuple[Vector, Vector]:
+        """The diagonals (b, d) of the Hessians at x, and each entry's with its intercept (b, d).
+
+        The second is H[j, problem.intercepts[j]]; 0 where there is no intercept.
+        """
+        raise NotImplementedError
+
+    def along(self, x: Floats, direction: Floats, t: Vector) -> Vector:
+        """Values (b, len(t)) at x + t direction, for some numbers t."""
+        return np.stack([self.value(x + s * direction) for s in t.tolist()], axis=-1)
 
     def steps(
         self,
@@ -186,6 +217,10 @@ class OneClient:
 
     def gradient(self, x: Floats) -> Floats:
         return np.asarray(self.block.gradient(x)[0])
+
+    def value_and_gradient(self, x: Floats) -> tuple[Floats, Floats]:
+        value, gradient = self.block.value_and_gradient(x)
+        return np.asarray(value[0]), np.asarray(gradient[0])
 
     def steps(
         self,

@@ -15,9 +15,9 @@ from pdmm.problems.estimate import Ends, Estimate, estimate
 from pdmm.problems.secants import Shown
 
 Vector = npt.NDArray[np.float64]
-Kind: TypeAlias = Literal["exact", "bound", "estimate", "given"]
+Kind: TypeAlias = Literal["exact", "bound", "estimate", "given", "unbounded"]
 Which: TypeAlias = Literal["L", "mu", "valley L", "valley mu"]
-KINDS: tuple[Kind, ...] = ("estimate", "given", "bound", "exact")  # the weakest first
+KINDS: tuple[Kind, ...] = ("unbounded", "estimate", "given", "bound", "exact")  # the weakest first
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +26,8 @@ class Constants:
 
     Kinds: "exact" is exact to rounding; a "bound" is proven, an upper one of L or a lower
     one of mu; an "estimate" comes from differences of gradients and proves nothing; "given"
-    is what the user said. ``float()`` of it is ``overall``.
+    is what the user said; "unbounded" says that there is no such number: some gradients change
+    as fast as exp does. ``float()`` of it is ``overall``.
 
     Example:
         >>> import numpy as np, pdmm

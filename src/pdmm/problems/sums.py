@@ -1,5 +1,6 @@
 """F = sum_i w_i f_i: as one function, or as a sum over the clients of a process."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from pdmm.common.rounding import gamma, lengths
 from pdmm.common.threads import Threads
-from pdmm.problems.block import Block, Floats, Source
+from pdmm.problems.block import Block, Floats, Source, Vector
 
 if TYPE_CHECKING:
     from pdmm.problems.base import Problem
@@ -103,6 +104,70 @@ class SumOfBlocks:
                 return CertainGradient(w @ g, float(w @ doubt), float(w @ terms), f.tally.gradients)
 
         return CertainGradient.sum(list(self.threads.map(part, self.blocks)), len(self.weights))
+
+    def curvature(self, x: Floats | None, T: Vector | None) -> "CurvatureSum":
+        """F to second order at x, or what stands for it where nothing is known of x."""
+
+        def part(block: slice) -> CurvatureSum:
+            f = self.source.at(block)
+            w = self.weights[block]
+            found = f.working(T) if x is None else f.curvature(x, T)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return CurvatureSum(
+                    value=float(w @ found.value),
+                    gradient=w @ found.gradient,
+                    doubt=float(w @ found.doubt),
+                    hessian=np.tensordot(w, found.hessian, 1),
+                    reach=float(found.reach.sum()),
+                    unsettled=float(found.unsettled.sum()),
+                )
+
+        return CurvatureSum.sum(list(self.threads.map(part, self.blocks)))
+
+    def diagonal(self, x: Floats) -> Vector:
+        """The diagonal of F's Hessian at x, the entries with the intercepts, and the gradient."""
+
+        def part(block: slice) -> Vector:
+            f = self.source.at(block)
+            w = self.weights[block]
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.stack([*(w @ rows for rows in f.diagonal(x)), w @ f.gradient(x)])
+
+        return np.asarray(sum(self.threads.map(part, self.blocks)))
+
+
+class CurvatureSum(NamedTuple):
+    """F = sum_i w_i f_i to second order at a point, in the coordinates y of x + T y."""
+
+    value: float
+    gradient: Vector
+    """(k,): T' grad F."""
+    doubt: float
+    """How far rounding may have moved it."""
+    hessian: Vector
+    """(k, k): T' H T."""
+    reach: float
+    """R², for which |D³F[v, v, u]| <= R ‖u‖ D²F[v, v]: the sum of those of the clients."""
+    unsettled: float
+    """How many rows x does not put on the side of their outcome."""
+
+    @classmethod
+    def sum(cls, parts: "Sequence[CurvatureSum]") -> "CurvatureSum":
+        """The sum of some parts."""
+        return cls(*(sum(same) for same in zip(*parts, strict=True)))
+
+    def packed(self) -> Vector:
+        """All of it as one array, whose sums are those of the parts."""
+        numbers = [self.value, self.doubt, self.reach, self.unsettled]
+        return np.concatenate([self.gradient, self.hessian.ravel(), numbers])
+
+    @classmethod
+    def unpacked(cls, array: Vector) -> "CurvatureSum":
+        """What gave this array, or the sum of such."""
+        k = (math.isqrt(1 + 4 * (len(array) - 4)) - 1) // 2
+        value, doubt, reach, unsettled = array[-4:].tolist()
+        hessian = array[k:-4].reshape(k, k)
+        return cls(value, array[:k], doubt, hessian, reach, unsettled)
 
 
 class CertainGradient(NamedTuple):

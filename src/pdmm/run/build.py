@@ -2,22 +2,24 @@
 
 import logging
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 
 import numpy as np
 
+from pdmm.common.variables import Variables
 from pdmm.engines.clients import Clients
-from pdmm.methods.base import Method, Prox
-from pdmm.problems.block import Floats
+from pdmm.methods.base import Method
 from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate, Traffic
 from pdmm.run.certificate import Certifier, Vector, proven_convexity
 from pdmm.run.choice import Choice, pick, settle
+from pdmm.run.curved import CurvedCertifier
+from pdmm.run.metric import Measured, measure
 from pdmm.run.objective import Objective
+from pdmm.run.penalty import MovedPenalty, Penalty
 from pdmm.run.recorder import Recorder
-from pdmm.run.settings import Settings, known_optimum
+from pdmm.run.settings import LARGEST_FULL, Settings, known_optimum
 from pdmm.run.state import Accounts, RunState, held
 
 log = logging.getLogger(__name__)
@@ -34,8 +36,8 @@ class Run:
     certify: Certifier
     recorder: Recorder
     state: RunState
-    prox: Prox
-    """The prox of t h / (sum of weights), as methods want it."""
+    prox: Penalty | MovedPenalty
+    """The prox of t h / (sum of weights), as methods want it, and the way back to x."""
     weight: float
     """Of all clients."""
     setup_seconds: float
@@ -43,6 +45,8 @@ class Run:
     """Of the state's x, if there is one already."""
     stopped: bool = False
     """Whether a callback stopped it."""
+    measured: Measured | None = None
+    """The variables that its rounds are about, where they are not about x."""
 
     @property
     def over(self) -> bool:
@@ -51,54 +55,91 @@ class Run:
         return state.finished or self.stopped or state.done >= self.settings.rounds
 
 
-def _prox(h: Regulariser | None, weight: float, v: Floats, t: float) -> Floats:
-    """The prox of t h / weight at v; v itself without a regulariser."""
-    return v if h is None else h.prox(v, t / weight)
+def build(clients: Clients, settings: Settings, variables: Variables | None = None) -> Run:
+    """Get a run ready; its clients are at work from here on.
 
-
-def build(clients: Clients, settings: Settings) -> Run:
-    """Get a run ready; its clients are at work from here on."""
+    Args:
+        clients: who take part.
+        settings: what was asked for.
+        variables: those of a checkpoint, if its run has any.
+    """
     begun = perf_counter()
     s = settings
-    choice = _chosen(clients, s)
+    weight = float(s.weights.sum())
+    choice = pick(clients, s.method, clients.steady, s.curvature, s.regulariser)
+    clients.check(s.x0, choice.method.exact)  # before L and mu are asked for, about x0
+    measured = _measured(clients, s, choice.method, variables)
+    if measured is not None:
+        choice = choice.then((choice.method, (_told(measured),)))
+        clients.change_variables(measured.variables)
+    choice = _settled(clients, s, choice)
     method = choice.method
     log.info("%r on %d clients, at most %d rounds", method.as_named, clients.count, s.rounds)
     for sentence in choice.why:
         log.info("%s", sentence)
-    clients.prepare(method, s.x0, s.weights, s.rounds)
+    start = s.x0
+    prox: Penalty | MovedPenalty = Penalty(s.regulariser, weight)
+    if measured is not None:
+        start = np.zeros(clients.dimension)
+        prox = MovedPenalty(s.regulariser, weight, measured.variables)
+    clients.prepare(method, start, s.weights, s.rounds)
     total = clients.total(minimum=s.optimum is not False)
     known = known_optimum(s.optimum, clients.dimension)
     objective = Objective(total, clients, s.regulariser, known)
     traffic = _traffic(method, clients)
-    weight = float(s.weights.sum())
-    prox = partial(_prox, s.regulariser, weight)
-    server = method.server_start(s.x0, prox)
+    server = method.server_start(start, prox)
     return Run(
         clients=clients,
         settings=s,
         choice=choice,
         objective=objective,
-        certify=certifier(clients, s.weights, s.regulariser, total),
+        certify=certifier(
+            clients, s.weights, s.regulariser, total, _may_certify(clients, s, method)
+        ),
         recorder=Recorder(
             traffic, clients.count, objective=objective.known, gap=objective.f_star is not None
         ),
         state=RunState(
             method=method,
             server=server,
-            x=held(method.broadcast(server).x, clients.dtype),
+            x=held(s.x0, clients.dtype),
             tolerance=s.tolerance,
             accounts=Accounts(exact_error=0.0 if method.exact else None),
+            variables=None if measured is None else measured.variables,
         ),
         prox=prox,
         weight=weight,
         setup_seconds=perf_counter() - begun,
+        measured=measured,
     )
 
 
-def _chosen(clients: Clients, s: Settings) -> Choice:
+def _measured(
+    clients: Clients, s: Settings, method: Method, kept: Variables | None
+) -> Measured | None:
+    """The variables that the rounds are about, where the method has a metric."""
+    metric = getattr(method, "metric", None)
+    if metric is None:
+        return None
+    clients.weigh(s.weights)
+    if kept is not None:
+        return Measured(kept, 0, 0, 0, "nothing")
+    kind = "diagonal" if metric == "diagonal" else "full"
+    return measure(clients, kind, s.x0, s.regulariser, float(s.weights.sum()))
+
+
+def _told(measured: Measured) -> str:
+    """What the clients sent for the metric, in words."""
+    if not measured.exchanges:
+        return "the metric is that of the checkpoint"
+    return (
+        f"for the metric, each client sends {measured.numbers_up:,} numbers in "
+        f"{measured.exchanges} round{'s' if measured.exchanges > 1 else ''}: {measured.sent}"
+    )
+
+
+def _settled(clients: Clients, s: Settings, choice: Choice) -> Choice:
     """The method that will run, for the links that there are."""
-    choice = pick(clients, s.method, adaptive=clients.steady)
-    clients.check(s.x0, choice.method.exact)  # before L and mu are asked for, about x0
     choice = settle(choice, clients, s.weights, adaptive=clients.steady)
     if s.local_steps is not None:
         choice = choice.then(choice.method.for_own_steps())
@@ -107,10 +148,24 @@ def _chosen(clients: Clients, s: Settings) -> Choice:
     return choice
 
 
+def _may_certify(clients: Clients, s: Settings, method: Method) -> bool:
+    """Whether certificates may ask for Hessians."""
+    if not clients.curved or clients.dimension > LARGEST_FULL:
+        return False
+    if s.curvature == "auto":
+        return method.curvature == "full" or (s.method is not None and clients.likelihood)
+    return s.curvature == "full"
+
+
 def certifier(
-    clients: Clients, weights: Vector, regulariser: Regulariser | None, total: Total | None
+    clients: Clients,
+    weights: Vector,
+    regulariser: Regulariser | None,
+    total: Total | None,
+    by_curvature: bool,
 ) -> Certifier:
     """What says of a point how far it can be from the optimum."""
+    curved = CurvedCertifier(clients, regulariser, weights) if by_curvature else None
     return Certifier(
         total,
         clients,
@@ -118,6 +173,7 @@ def certifier(
         convexity=lambda: proven_convexity(clients, weights, total),
         precision=float(np.finfo(clients.dtype).eps),
         bytes_up=clients.count * clients.dimension * clients.dtype.itemsize,
+        curved=curved,
     )
 
 

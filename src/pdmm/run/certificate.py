@@ -9,10 +9,12 @@ import numpy.typing as npt
 from pdmm.common.checks import ClientError
 from pdmm.common.rounding import UNIT, gamma, length
 from pdmm.engines.clients import Clients
+from pdmm.methods.base import Evidence
 from pdmm.problems.block import Floats
 from pdmm.problems.sums import CertainGradient, Total
 from pdmm.regularisers import Regulariser
 from pdmm.result import Certificate
+from pdmm.run.curved import CurvedCertifier, Witness
 
 Vector = npt.NDArray[np.float64]
 
@@ -57,6 +59,7 @@ class Certifier:
         convexity: gives what is known of the strong convexity of f by then.
         precision: the rounding unit of the clients' numbers.
         bytes_up: of one gradient from every client.
+        curved: judges by curvature, where that may be asked for.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Certifier:
         convexity: Callable[[], Convexity],
         precision: float,
         bytes_up: int,
+        curved: CurvedCertifier | None = None,
     ) -> None:
         self.total = total
         self.clients = clients
@@ -74,6 +78,7 @@ class Certifier:
         self.convexity = convexity
         self.precision = precision
         self.bytes_up = bytes_up
+        self.curved = curved
 
     def __call__(
         self,
@@ -81,8 +86,11 @@ class Certifier:
         r: int,
         consensus: float | None = None,
         dual_sum: float | None = None,
+        evidence: Evidence | None = None,
     ) -> Certificate:
-        """The certificate of x after round r."""
+        """The certificate of x after round r, for which a method may have evidence already."""
+        if self.curved is not None:
+            return self._from_curvature(self.curved(x, evidence), r, consensus, dual_sum)
         known = self.convexity()
         mu = known.mu
         if self.h is not None:
@@ -104,6 +112,29 @@ class Certifier:
             bytes_up=self.bytes_up,
             rounding=noise if bounded else slope.noise,
             calls=slope.calls,
+        )
+
+    def _from_curvature(
+        self, witness: Witness, r: int, consensus: float | None, dual_sum: float | None
+    ) -> Certificate:
+        found = witness.found
+        d = self.clients.dimension
+        bounded = found.gap is not None
+        return Certificate(
+            gap=found.gap,
+            distance=found.distance,
+            stationarity=witness.stationarity,
+            consensus=consensus,
+            dual_sum=dual_sum,
+            strong_convexity=0.0 if self.h is None else self.h.strong_convexity,
+            kind="not needed: curvature is known" if bounded else "unknown",
+            round=r,
+            bytes_up=witness.questions * self.clients.count * 8 * (d * (d + 3) // 2),
+            rounding=witness.noise if bounded else 0.0,
+            calls=witness.questions * self.clients.count,
+            decrement=found.lam if np.isfinite(found.lam) else None,
+            standard_errors=found.deviation,
+            vectors_up=0,
         )
 
     def _slope(self, x: Floats) -> Slope:

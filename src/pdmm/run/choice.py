@@ -12,16 +12,21 @@ import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
 from pdmm.engines.clients import Clients
-from pdmm.methods import AGPDMM, PDMM
+from pdmm.methods import AGPDMM, PDMM, Newton
 from pdmm.methods.automatic import Reasons
 from pdmm.methods.base import Method
-from pdmm.methods.family import Acceleration
+from pdmm.methods.family import Acceleration, in_metric
 from pdmm.methods.known import Known
 from pdmm.problems.constants import Constants
+from pdmm.regularisers import Regulariser
+from pdmm.run.settings import LARGEST_FULL
 
 Vector = npt.NDArray[np.float64]
 
 RELAXATION = 0.9  # of full auto: PDMM's is 1, but below 1 every convex sum converges
+NEWTON_ROUNDS = 10
+VECTOR_ROUNDS = 50
+ROUND = 10_000  # numbers that could be sent in the time that a round takes anyway
 LARGEST_RANK = 3000  # eigenbases of least squares beyond this cost more than gradient steps
 
 
@@ -44,17 +49,61 @@ class Choice:
         return replace(self, method=method, why=(*self.why, *why))
 
 
-def pick(clients: Clients, method: Method | None, adaptive: bool) -> Choice:
+def pick(
+    clients: Clients,
+    method: Method | None,
+    adaptive: bool,
+    curvature: str = "none",
+    h: Regulariser | None = None,
+) -> Choice:
     """The method to run, as it was given or, where none was, a good one; its parameters wait.
 
     Args:
         clients: what they are decides which method is a good one.
         method: as the user gave it.
         adaptive: whether all clients take part in every round.
+        curvature: what they may reveal of their Hessians.
+        h: the regulariser, of which not every one has a proximal step in a metric.
     """
     if method is not None:
         return Choice(method, ())
-    return Choice(*_pick(clients.eigenbasis_size, adaptive))
+    level, why = _level(clients, curvature, h)
+    if level == "full" and adaptive:
+        return Choice(Newton(), (f"Newton: {why}",))
+    if level != "none":
+        chosen, how = _pick(0, adaptive)
+        return Choice(chosen.with_parameters(metric=level), (f"{how[0]}, in a metric: {why}",))
+    method, reasons = _pick(clients.eigenbasis_size, adaptive)
+    return Choice(method, (*reasons, why) if why else reasons)
+
+
+def _level(clients: Clients, curvature: str, h: Regulariser | None) -> tuple[str, str]:
+    """What is made of the permission to use curvature, and why."""
+    d = clients.dimension
+    numbers = d * (d + 3) // 2
+    if not clients.curved or curvature == "none":
+        return "none", ""
+    if h is not None and not h.has_prox_in:
+        if curvature != "auto":
+            h.check_metric()
+        return "none", f"no curvature is used, because {type(h).__name__} has no prox_in(v, P)"
+    if curvature == "full":
+        return "full", f"curvature='full' permits it, with {numbers:,} numbers from each client"
+    if curvature == "diagonal":
+        return "diagonal", "curvature='diagonal' permits no more"
+    if not clients.likelihood:
+        return "none", ""
+    full = NEWTON_ROUNDS * (numbers + ROUND)
+    vectors = VECTOR_ROUNDS * (d + ROUND)
+    if full <= vectors and d <= LARGEST_FULL:
+        return "full", (
+            f"about {NEWTON_ROUNDS} rounds with {numbers:,} numbers from each client cost less "
+            f"than {VECTOR_ROUNDS} or more with {d:,}"
+        )
+    return "diagonal", (
+        f"whole Hessians would be {numbers:,} numbers from each client in every round, and "
+        f"their diagonals are {2 * d:,} once"
+    )
 
 
 def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) -> Choice:
@@ -84,9 +133,11 @@ def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) ->
 def _settled(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) -> Choice:
     """The choice with numbers for all that is "auto" in its method."""
     method = choice.method
+    if method.unsettled == ("rho",) and method.curvature != "none":
+        rho, why = in_metric(adaptive)
+        return choice.then((method.with_parameters(rho=rho), (why,)))
     try:
-        L = clients.smoothness(weights)
-        mu = clients.strong_convexity(weights)
+        L, mu = clients.moved_smoothness(weights)
     except ClientError:
         if not method.exact:
             raise

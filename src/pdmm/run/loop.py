@@ -9,15 +9,18 @@ import numpy as np
 
 from pdmm.common.checks import ClientError
 from pdmm.engines.exchange import Outcome, Question
-from pdmm.problems.block import Floats
+from pdmm.engines.traffic import SCALAR_BYTES, Sent
+from pdmm.problems.block import Floats, Tally
 from pdmm.result import Certificate
 from pdmm.run.build import Run
+from pdmm.run.metric import Measured
 from pdmm.run.reasons import certified, why_diverged
 from pdmm.run.state import held
 
 TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
 TOO_FAR = 1e20  # times the norm after the first step: likewise, where x is large by nature
 STEEPER = 10.0  # times the gradient that the curvature near x makes of the way from x0: a steep x0
+ARRIVED = 1e-8  # Newton's decrement at which a likelihood's run stops: so much of a standard error
 AUTO_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-8}
 
 Callback: TypeAlias = Callable[[int, Floats], bool | None]
@@ -28,19 +31,57 @@ def begin(run: Run) -> None:
     state = run.state
     run.recorder.start = perf_counter()
     certificate = None
-    if state.tolerance is None and run.settings.method is None:
+    if _by_decrement(run):
+        state.tolerance = AUTO_TOLERANCE[run.clients.dtype]
+        state.target = np.nan  # nothing is compared with the start
+    elif state.tolerance is None and _stops_itself(run):
         certificate = run.certify(state.x, 0)
         root = 0.5 if certificate.gap is None else 1.0
         state.tolerance = AUTO_TOLERANCE[run.clients.dtype] ** root
-    if state.tolerance is not None:
+    if state.tolerance is not None and not _by_decrement(run):
         certificate = certificate or run.certify(state.x, 0)
-        state.accounts.checked(certificate.calls)
+        state.accounts.checked(certificate)
         state.target = state.tolerance * certificate.size
     record(run)
+    if run.measured is not None:
+        _after_measuring(run, run.measured)
     if certificate is not None and certificate.size <= certificate.rounding:
         state.reason = "the start is optimal, to rounding"
         state.finished = True
         run.certificate = certificate
+
+
+def _stops_itself(run: Run) -> bool:
+    """Whether the run stops without having been told when."""
+    return run.settings.method is None or run.state.method.knows_its_end
+
+
+def _by_decrement(run: Run) -> bool:
+    """Whether it stops at so small a part of a standard error, wherever it began."""
+    if run.settings.tolerance is not None or run.certify.curved is None:
+        return False
+    return _stops_itself(run) and run.clients.likelihood
+
+
+def _after_measuring(run: Run, measured: Measured) -> None:
+    """Count the exchanges in which the clients told of their curvature, and go on from there."""
+    state = run.state
+    m = run.clients.count
+    sent = Sent(
+        contacts=m * measured.exchanges,
+        uploads=m * measured.exchanges,
+        bytes_down=m * SCALAR_BYTES * measured.numbers_down,
+        bytes_up=m * SCALAR_BYTES * measured.numbers_up,
+    )
+    state.accounts.add(Tally(gradients=m * measured.exchanges), sent)
+    state.done = measured.exchanges
+    state.x = held(_solution(run), run.clients.dtype)
+    record(run)
+
+
+def _solution(run: Run) -> Floats:
+    """The result so far, in x."""
+    return run.prox.to_x(np.asarray(run.state.method.solution(run.state.server)))
 
 
 def step(run: Run, callback: Callback | None) -> None:
@@ -69,14 +110,20 @@ def step(run: Run, callback: Callback | None) -> None:
         state.method = state.method.with_smaller_steps(outcome.steepest)
     stop = callback is not None and _asked_to_stop(run, callback, r)
     final = r == settings.rounds
-    if state.tolerance is not None and (r % settings.check_every == 0 or final):
+    verdict = state.method.verdict(state.server)
+    free = state.method.evidence(state.server) is not None
+    if state.tolerance is not None and (free or r % settings.check_every == 0 or final):
         judge(run)
         _compare(run)
-    if r % settings.record_every == 0 or final or state.proven:
+    ends = final or state.proven or bool(verdict)
+    if r % settings.record_every == 0 or ends:
         record(run)
-    if state.proven and run.certificate is not None:
-        state.reason = certified(run.certificate, r, state.tolerance)
-    state.finished = final or state.proven
+    if verdict:
+        state.reason = f"stopped after round {r}: {verdict}"
+    elif state.proven and run.certificate is not None:
+        told = None if _by_decrement(run) else state.tolerance
+        state.reason = certified(run.certificate, r, told)
+    state.finished = ends
     run.stopped = stop
 
 
@@ -125,7 +172,7 @@ def _server_step(run: Run, outcome: Outcome) -> Floats:
         if outcome.arrived:
             state.residuals = _residuals(run, outcome)
             state.server = state.method.server(state.server, outcome.mean, outcome.share, run.prox)
-        return np.asarray(state.method.broadcast(state.server).x)
+        return _solution(run)
 
 
 def _residuals(run: Run, outcome: Outcome) -> dict[str, float | None]:
@@ -153,19 +200,27 @@ def _asked_to_stop(run: Run, callback: Callback, r: int) -> bool:
 
 def certificate_now(run: Run) -> Certificate:
     """What is proven of x after the last round."""
-    return run.certify(run.state.x, run.state.done, **run.state.residuals)
+    state = run.state
+    evidence = state.method.evidence(state.server)
+    return run.certify(state.x, state.done, evidence=evidence, **state.residuals)
 
 
 def judge(run: Run) -> None:
     """Make the certificate of x, and count what it cost."""
     run.certificate = certificate_now(run)
-    run.state.accounts.checked(run.certificate.calls)
+    run.state.accounts.checked(run.certificate)
 
 
 def _compare(run: Run) -> None:
     """Hold the certificate against what it must fall to."""
     state, certificate = run.state, run.certificate
     assert certificate is not None
+    if _by_decrement(run):
+        lam = certificate.decrement
+        arrived = certificate.gap is not None and lam is not None and lam <= ARRIVED
+        at_rounding = certificate.gap is not None and certificate.gap <= certificate.rounding
+        state.proven = arrived or at_rounding
+        return
     if np.isnan(state.target):  # there was none at the start
         state.target = (state.tolerance or 0.0) * certificate.size
         return

@@ -57,11 +57,21 @@ class Objective:
         elif optimum is not None:
             self.x_star = optimum
             self.slope = -self.f.gradient(optimum)
-        elif self.total is not None and (self.h is None or isinstance(self.h, SquaredL2)):
+        elif self.total is not None:
+            l2 = self._ridge()
+            if l2 is None:
+                return
             # A minimiser by a direct solve: its slope is that of h, whatever rounding says.
-            l2 = self.h.c if self.h is not None else 0.0
             self.x_star = self.total.minimiser(l2)
             self.slope = None if self.x_star is None else l2 * self.x_star
+
+    def _ridge(self) -> float | None:
+        """The l2 for which h is l2/2 ‖x‖², or None if there is none."""
+        if self.h is None:
+            return 0.0
+        if isinstance(self.h, SquaredL2) and isinstance(self.h.c, float):
+            return self.h.c
+        return None
 
     def _why_not_finite(self) -> str:
         if self.h is None:

@@ -95,7 +95,14 @@ def advice(method: Method, clients: Clients) -> str:
 
 
 def certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
-    """Why a run with a tolerance stopped."""
+    """Why a run with a tolerance stopped; None is that of a likelihood, in standard errors."""
+    if tolerance is None:
+        why = (
+            ""
+            if certificate.gap is None or certificate.size > certificate.rounding
+            else (", which is rounding")
+        )
+        return f"certified after round {r}: {what_is_known(certificate)}{why}"
     why = f"the gap below tolerance={tolerance:g} times its first value"
     if certificate.gap is None:
         why = f"below tolerance={tolerance:g} times its first value"
@@ -109,6 +116,11 @@ def what_is_known(certificate: Certificate) -> str:
     """What a certificate says of x, in words."""
     if certificate.gap is None:
         return f"‖grad F(x)‖ is {certificate.size:.3g}"
+    if certificate.standard_errors is not None:
+        return (
+            f"F(x) - F* is proven to be at most {certificate.gap:.3g}, and no coefficient further "
+            f"from its optimum than {certificate.standard_errors:.3g} of its standard errors"
+        )
     return (
         f"F(x) - F* is proven to be at most {certificate.gap:.3g}, and ‖x - x*‖ at most "
         f"{certificate.distance:.3g}"

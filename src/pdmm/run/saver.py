@@ -98,7 +98,8 @@ class Saver:
         if is_code(self.settings["dict"]["regulariser"]):
             raise ValueError(
                 f"regulariser is a {type(settings.regulariser).__name__} of your own, which a "
-                "checkpoint cannot keep: use L1, SquaredL2 or Box, or no checkpoint"
+                "checkpoint cannot keep: use L1, SquaredL2, ElasticNet or Box, or no "
+                "checkpoint"
             )
         self.problem = run.clients.describe()
 

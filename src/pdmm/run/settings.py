@@ -15,6 +15,8 @@ from pdmm.methods.base import Method
 from pdmm.regularisers import Regulariser
 
 ROUNDS = 100
+LEVELS = ("none", "diagonal", "full")  # of what clients may reveal of their Hessians
+LARGEST_FULL = 4000  # entries of x: its Hessian takes 128 MB
 AUTO_ROUNDS = 400  # where the method is chosen too, and so the tolerance
 
 
@@ -38,6 +40,7 @@ class Settings:
     bits: int | None
     local_steps: Any
     state: str
+    curvature: str = "auto"
 
 
 def checked(clients: Clients, **given: Any) -> Settings:
@@ -47,6 +50,7 @@ def checked(clients: Clients, **given: Any) -> Settings:
     rounds = given["rounds"]
     if rounds is None:
         rounds = AUTO_ROUNDS if method is None else ROUNDS
+    check_curvature(given["curvature"], method, clients, given["regulariser"])
     known_optimum(given["optimum"], clients.dimension)
     one_of("state", given["state"], ("clients", "server"))
     bits = given["bits"]
@@ -58,6 +62,7 @@ def checked(clients: Clients, **given: Any) -> Settings:
     if tolerance is not None and not clients.reaches_all:
         raise ValueError("tolerance needs certificates, which ask all clients: not those of a Lazy")
     made = {
+        "regulariser": fitting_regulariser(given["regulariser"], clients),
         "rounds": whole("rounds", rounds, at_least=1),
         "x0": start,
         "weights": client_weights(given["weights"], clients.count),
@@ -71,6 +76,41 @@ def checked(clients: Clients, **given: Any) -> Settings:
     if not isinstance(clients, InProcess):
         _check_no_links(settings, clients.count)
     return settings
+
+
+def check_curvature(
+    curvature: Any, method: Method | None, clients: Clients, regulariser: Regulariser | None
+) -> None:
+    """Refuse a permission that is none, a method that asks for more, and what cannot be sent."""
+    one_of("curvature", curvature, ("auto", *LEVELS))
+    wanted = "none" if curvature == "auto" else curvature
+    whose = f"curvature={curvature!r}"
+    if method is not None:
+        wanted = method.curvature
+        whose = repr(method)
+        if curvature != "auto" and LEVELS.index(wanted) > LEVELS.index(curvature):
+            raise ValueError(
+                f"{whose} needs curvature={wanted!r}, but curvature={curvature!r} permits clients "
+                "to reveal less of their Hessians"
+            )
+    if wanted == "none":
+        return
+    if method is not None and regulariser is not None:
+        regulariser.check_metric()
+    if not clients.curved:
+        raise ValueError(
+            f"{whose} needs the clients' Hessians, which this problem does not know: take "
+            "curvature='none', or a method without a metric"
+        )
+    d = clients.dimension
+    if wanted == "full" and d > LARGEST_FULL:
+        numbers = d * (d + 3) // 2
+        raise ValueError(
+            f"{whose} would have each client send d (d + 3)/2 = {numbers:,} numbers "
+            f"({8 * numbers / 1e9:.3g} GB) at a time, for d = {d:,}; at most d = {LARGEST_FULL:,} "
+            f"is taken. curvature='diagonal' sends {2 * d:,}, once, and curvature='none' vectors "
+            "alone"
+        )
 
 
 def links(settings: Settings, clients: int) -> Links:
@@ -105,7 +145,7 @@ def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDAr
             f"to have it chosen, got {method!r}"
         )
     if regulariser is not None:
-        checked_regulariser(regulariser, clients.dimension)
+        fitting_regulariser(regulariser, clients)
         if method is not None and method.no_regulariser:
             raise ValueError(
                 f"{type(method).__name__} takes no regulariser: {method.no_regulariser}"
@@ -119,11 +159,16 @@ def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDAr
     return held
 
 
-def checked_regulariser(regulariser: Any, dimension: int) -> None:
-    """Refuse what is no regulariser, or one for another dimension."""
+def fitting_regulariser(regulariser: Any, clients: Clients) -> Regulariser | None:
+    """The regulariser as it applies to these clients; refuses what is none, or does not fit."""
+    if regulariser is None:
+        return None
     if not isinstance(regulariser, Regulariser):
-        raise ValueError(f"regulariser must be L1, SquaredL2 or Box of pdmm, got {regulariser!r}")
-    regulariser.check(dimension)
+        raise ValueError(
+            f"regulariser must be L1, SquaredL2, ElasticNet or Box of pdmm, got {regulariser!r}"
+        )
+    intercepts = None if clients.intercepts is None else np.unique(clients.intercepts)
+    return regulariser.for_problem(clients.dimension, intercepts)
 
 
 def known_optimum(optimum: Any, dimension: int) -> float | npt.NDArray[np.float64] | None:

@@ -6,9 +6,11 @@ from typing import Any, cast
 import numpy as np
 
 from pdmm.common import trees
+from pdmm.common.variables import Variables
 from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats, Tally
+from pdmm.result import Certificate
 
 
 @dataclass
@@ -19,7 +21,7 @@ class Accounts:
     """What was asked of all clients."""
     sent: Sent = field(default_factory=Sent)
     checks: int = 0
-    """Certificates, each of which costs one gradient of every client."""
+    """Gradients that every client has sent for certificates."""
     exact_error: float | None = None
     """The largest error of an exact step since the history's last row; None without them."""
     seconds: float = 0.0
@@ -34,10 +36,12 @@ class Accounts:
         if self.exact_error is not None:
             self.exact_error = max(self.exact_error, tally.error)
 
-    def checked(self, gradients: float) -> None:
-        """Count a certificate, for which the clients computed so many gradients."""
-        self.checks += 1
-        self.tally.gradients += int(gradients)
+    def checked(self, certificate: Certificate) -> None:
+        """Count a certificate, for which the clients computed and sent something."""
+        self.checks += certificate.vectors_up
+        if not certificate.vectors_up:
+            self.sent = self.sent.plus(Sent(bytes_up=certificate.bytes_up))
+        self.tally.gradients += int(certificate.calls)
 
 
 @dataclass
@@ -65,6 +69,8 @@ class RunState:
     residuals: dict[str, float | None] = field(default_factory=dict)
     """Of the last round, for certificates."""
     accounts: Accounts = field(default_factory=Accounts)
+    variables: Variables | None = None
+    """Those that the rounds are about, where they are not about x."""
 
     def plain(self) -> dict[str, Any]:
         """The state as numbers, arrays, lists and dicts."""

@@ -19,8 +19,8 @@ def submit(
     method: Annotated[
         str,
         typer.Option(
-            help="auto, agpdmm, gpdmm, pdmm, fedsplit, inexact-fedsplit, scaffold, fedavg or "
-            "gradient-descent."
+            help="auto, agpdmm, gpdmm, pdmm, fedsplit, inexact-fedsplit, scaffold, fedavg, "
+            "gradient-descent or lbfgs."
         ),
     ] = "agpdmm",
     rounds: Annotated[int, typer.Option(min=1, help="At most so many.")] = 400,

@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from pdmm.common.packing import pack
 from pdmm.engines.exchange import Question
 from pdmm.engines.sites.answers import check_answer
@@ -47,6 +49,8 @@ class _Round:
         self.question = question
         self.message = message
         self.plan = pack(question.method, {}, "method")
+        self.shapes = sites.forms.of(question.method, message)
+        self.exact = question.method.exact_numbers(message)
         self.next_names: dict[str, str] = {}
         self.answers: dict[str, Payload] = {}
         self.sent = Sent()
@@ -72,7 +76,7 @@ class _Round:
             elif answer.get("next") == self.next_names[name]:
                 where = f"site {name} returned, in round {self.question.round},"
                 with sites.roster.reading(name, "round"):
-                    check_answer(answer, sites.shapes, where, self._clients(name))
+                    check_answer(answer, self.shapes, where, self._clients(name))
                 self.answers[name] = answer
                 sites.copies.names[name] = self.next_names[name]
                 sites.copies.held[name] = True
@@ -95,27 +99,37 @@ class _Round:
             "next": self.next_names[name],
             "cursor": sites.copies.cursor[place],
             "weights": sites.weights[place],
-            "evaluate": self.question.evaluate is not None,
+            "evaluate": self._evaluate(),
+            "variables": None if sites.copies.held[name] else sites.variables,
         }
+
+    def _evaluate(self) -> Any:
+        """Where F is wanted: True for the x of the message."""
+        wanted = self.question.evaluate
+        if wanted is None:
+            return False
+        same = self.sites.variables is None and np.array_equal(wanted.x, self.message.x)
+        return True if same else wanted.x
 
     # --- what travels: a message for each site, an upload and a draft of each client --------
 
     def _envelope(self, memory: int = 0) -> Envelope:
         d = self.sites.dimension
         vector = d * self.sites.dtype.itemsize
-        draft = vectors_in(self.sites.shapes.draft, d)
+        draft = vectors_in(self.shapes.draft, d)
         return Envelope(vector, up=vector, numbered=True, memory=memory, draft=draft)
 
     def _down(self, name: str) -> Sent:
         sites = self.sites
         memory = 0
         if not sites.copies.held[name]:
-            memory = vectors_in(sites.shapes.memory, sites.dimension)
+            memory = vectors_in(self.shapes.memory, sites.dimension)
         envelope = self._envelope(memory)
-        return count(self.question.method, envelope, self._clients(name), 0, messages=1)
+        method = self.question.method
+        return count(method, envelope, self._clients(name), 0, messages=1, exact=self.exact)
 
     def counted(self) -> Sent:
         """What was sent, both ways."""
         uploads = sum(self._clients(name) for name in self.answers)
-        up = count(self.question.method, self._envelope(), 0, uploads)
+        up = count(self.question.method, self._envelope(), 0, uploads, exact=self.exact)
         return self.sent.plus(up)

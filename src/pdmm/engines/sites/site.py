@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pdmm.common import trees
 from pdmm.common.packing import unpack
 from pdmm.common.threads import Threads
+from pdmm.common.variables import Mixed, Scaled
 from pdmm.engines.client_round import Done, Shapes, client_round
 from pdmm.engines.sites.roster import SiteError
 from pdmm.methods.base import Method
@@ -61,6 +62,7 @@ class Site:
     def __init__(self, make_problem: Callable[[], Any]) -> None:
         self.make_problem = make_problem
         self._problem: Problem | None = None
+        self.moved: Problem | None = None  # the functions that rounds are about, if not of x
         self.prepared: Prepared | None = None
         self.memory = Kept()
         self.draft = Kept()  # what the memory becomes if the server took the upload
@@ -95,6 +97,8 @@ class Site:
             "value": self._value,
             "fingerprint": self._fingerprint,
             "gradient": self._gradient,
+            "curvature": self._curvature,
+            "diagonal": self._diagonal,
         }
         if verb not in verbs:
             raise SiteError(f"this site's pdmm knows no {verb!r}: is the server's newer?")
@@ -110,6 +114,9 @@ class Site:
             "dimension": problem.dimension,
             "dtype": str(problem.dtype),
             "proven": problem.proven,
+            "curved": problem.curved,
+            "likelihood": problem.likelihood,
+            "intercepts": problem.intercepts,
             "alike": {name: _digest(value) for name, value in problem.alike.items()},
         }
 
@@ -119,7 +126,10 @@ class Site:
         return {}
 
     def _constants(self, payload: Payload) -> Payload:
-        values, kind, _ = self.problem.constants_of_clients(payload["which"], self.threads)
+        problem = self.problem
+        if payload.get("variables") is not None:
+            problem = self._moved(payload["variables"])
+        values, kind, _ = problem.constants_of_clients(payload["which"], self.threads)
         return {"values": values, "kind": kind}
 
     # --- a round ------------------------------------------------------------------------------
@@ -128,14 +138,25 @@ class Site:
         self._ready(payload)
         return {}
 
+    def _moved(self, variables: Payload) -> Problem:
+        """The site's functions of other variables."""
+        kinds = {"Mixed": Mixed, "Scaled": Scaled}
+        if variables["kind"] not in kinds:
+            raise SiteError(f"this site's pdmm knows no {variables['kind']!r} variables")
+        parts = {name: part for name, part in variables.items() if name != "kind"}
+        return self.problem.in_variables(kinds[variables["kind"]](**parts))
+
     def _ready(self, payload: Payload) -> Prepared:
         """The run that the question is about, prepared if it is not yet."""
         plan = payload["method"], payload["rounds"]
+        if payload["variables"] is not None:
+            self.moved = self._moved(payload["variables"])
+            self.prepared = None
         if self.prepared is None or self.prepared.plan != plan:
             method = unpack(payload["method"], {})
             if not isinstance(method, Method):
                 raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
-            problem = self.problem
+            problem = self.moved or self.problem
             source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
             shapes = Shapes.of(method, np.zeros(problem.dimension), problem.dtype)
             self.prepared = Prepared(plan, method, source, shapes)
@@ -171,8 +192,10 @@ class Site:
         for part in done:
             tally.add(part.tally)
         value = None
-        if payload["evaluate"]:
-            value = self._sum(payload["weights"]).value(message.x)
+        wanted = payload["evaluate"]
+        if wanted is not False:
+            x = message.x if wanted is True else wanted
+            value = self._sum(payload["weights"]).value(x)
         shown = self.problem.shown
         answer = {
             "upload": list(trees.joined([part.upload for part in done])),
@@ -187,7 +210,7 @@ class Site:
 
     def _sum(self, weights: npt.NDArray[np.float64]) -> SumOfBlocks:
         problem = self.problem
-        if self.prepared is None:
+        if self.prepared is None or self.moved is not None:
             source = problem.prepare(1, 1, False, self.threads)
         else:
             source = self.prepared.source
@@ -202,6 +225,13 @@ class Site:
 
     def _gradient(self, payload: Payload) -> Payload:
         return self._sum(payload["weights"]).certain_gradient(payload["x"])._asdict()
+
+    def _curvature(self, payload: Payload) -> Payload:
+        found = self._sum(payload["weights"]).curvature(payload["x"], payload["T"])
+        return {"sums": found.packed()}
+
+    def _diagonal(self, payload: Payload) -> Payload:
+        return {"sums": self._sum(payload["weights"]).diagonal(payload["x"])}
 
 
 def _digest(value: Any) -> str | None:

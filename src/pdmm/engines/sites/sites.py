@@ -15,7 +15,8 @@ from pdmm.common import trees
 from pdmm.common.checks import ClientError, not_negative, one_of, positive
 from pdmm.common.packing import pack
 from pdmm.common.threads import Threads
-from pdmm.engines.client_round import Part, Shapes, add_up
+from pdmm.common.variables import Variables
+from pdmm.engines.client_round import Forms, Part, add_up
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.clients import Clients, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question, add
@@ -26,10 +27,10 @@ from pdmm.engines.sites.copies import Copies
 from pdmm.engines.sites.roster import Connection, Payload, Roster, SiteError
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats, Tally
-from pdmm.problems.constants import KINDS, Kind, Which, WithConstants
+from pdmm.problems.constants import KINDS, Constants, Kind, Which, WithConstants
 from pdmm.problems.fingerprints import check_same, points_to_try
 from pdmm.problems.secants import Shown
-from pdmm.problems.sums import CertainGradient
+from pdmm.problems.sums import CertainGradient, CurvatureSum
 
 
 class AbsentError(ClientError):
@@ -51,6 +52,7 @@ class Sites(WithConstants, Clients):
     """
 
     accurate = False
+    _asks_moved = False  # whether constants are those of the functions that rounds are about
 
     def __init__(
         self,
@@ -84,6 +86,10 @@ class Sites(WithConstants, Clients):
         self.dimension = int(facts[first]["dimension"])
         self.dtype = np.dtype(facts[first]["dtype"])
         self.proven = all(fact["proven"] for fact in facts.values())
+        self.curved = all(fact.get("curved", False) for fact in facts.values())
+        self.likelihood = all(fact.get("likelihood", False) for fact in facts.values())
+        self.intercepts = facts[first].get("intercepts")
+        self.variables: Payload | None = None
         self._shown = Shown.nothing(self.clients)
         self._prepared = False
         self.fingerprint: Vector = np.empty(0)
@@ -115,7 +121,9 @@ class Sites(WithConstants, Clients):
         self.begin_at(x0)
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
-        question = {"which": which}
+        question: Payload = {"which": which}
+        if self._asks_moved:
+            question["variables"] = self.variables
         if self._prepared and not self.steady:
             answers = self._now("constants", dict.fromkeys(self.places, question))
         else:
@@ -176,6 +184,26 @@ class Sites(WithConstants, Clients):
 
     # --- a run ------------------------------------------------------------------------------
 
+    def weigh(self, weights: Vector) -> None:
+        self.weights = weights
+        self.weight = float(weights.sum())
+
+    def change_variables(self, variables: Variables) -> None:
+        self.variables = {"kind": type(variables).__name__, **vars(variables)}
+
+    def moved_smoothness(self, weights: Any = None) -> tuple[Constants, Constants]:
+        if self.variables is None:
+            return super().moved_smoothness(weights)
+        known = dict(self._known)
+        self._known.clear()
+        self._asks_moved = True
+        try:
+            return self._constants("L", weights), self._constants("mu", weights)
+        finally:
+            self._asks_moved = False
+            self._known.clear()
+            self._known.update(known)
+
     def prepare(self, method: Method, x0: Vector, weights: Vector, rounds: int) -> None:
         self._shown = Shown.nothing(self.clients)
         if self.proven:
@@ -184,10 +212,14 @@ class Sites(WithConstants, Clients):
         self.rounds = rounds
         self.weights = weights
         self.weight = float(weights.sum())
-        self.shapes = Shapes.of(method, np.zeros(self.dimension), self.dtype)
+        self.forms = Forms(method, np.zeros(self.dimension), self.dtype)
         self.copies = Copies(method, x0.astype(self.dtype), self.places)
         self.absences = Absences(self.places)
-        plan = {"method": pack(method, {}, "method"), "rounds": rounds}
+        plan = {
+            "method": pack(method, {}, "method"),
+            "rounds": rounds,
+            "variables": self.variables,
+        }
         self._everyone("prepare", plan)
 
     def round(self, question: Question) -> Outcome:
@@ -201,12 +233,13 @@ class Sites(WithConstants, Clients):
     def _taken(self, question: Question, message: Any, asked: Asked) -> Outcome:
         """Average the uploads, and bring the copies of the memories up to date."""
         parts: list[Part] = []
+        shapes = self.forms.of(question.method, message)
         for name, place in self.places.items():  # sums do not depend on who answered first
             if name not in asked.answers:
                 continue
             answer = asked.answers[name]
-            upload = upload_of(answer, self.shapes)
-            draft = draft_of(answer, self.shapes)
+            upload = upload_of(answer, shapes)
+            draft = draft_of(answer, shapes)
             self.copies.take(name, question.method, message, draft, upload)
             if answer["shown"] is not None:
                 with self.roster.reading(name, "round"):
@@ -269,6 +302,32 @@ class Sites(WithConstants, Clients):
 
     def gradient(self, x: Floats) -> Vector:
         return self.certain_gradient(x).gradient
+
+    def curvature(self, x: Floats | None, T: Vector | None) -> CurvatureSum:
+        d = self.dimension
+        k = d if T is None else T.shape[1]
+        added = self._sums("curvature", x, {"T": T}, (k * k + k + 4,))
+        return CurvatureSum.unpacked(added)
+
+    def diagonal(self, x: Floats) -> Vector:
+        return self._sums("diagonal", x, {}, (3, self.dimension))
+
+    def _sums(self, verb: str, x: Floats | None, more: Payload, shape: tuple[int, ...]) -> Vector:
+        """An array that is the sum of what all sites say."""
+        payloads = {
+            name: {"x": x, "weights": self.weights[place], **more}
+            for name, place in self.places.items()
+        }
+        ask = self.roster.everyone if self.steady or not self._prepared else self._now
+        answers = ask(verb, payloads)
+        total = np.zeros(shape)
+        for name in self.places:
+            with self.roster.reading(name, verb):
+                part = np.asarray(answers[name]["sums"], dtype=np.float64)
+                if part.shape != shape:
+                    raise ValueError(f"its shape is {part.shape}, not {shape}")
+                total += part
+        return total
 
     # --- checkpoints ------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ def test_divergence_of_regularisers_without_cancellation() -> None:
         (lambda: pdmm.L1(-1.0), "L1's c must not be negative"),
         (lambda: pdmm.L1(nan), "L1's c must be finite"),
         (lambda: pdmm.SquaredL2(-1.0), "SquaredL2's c must not be negative"),
-        (lambda: pdmm.SquaredL2("1"), "SquaredL2's c must be a number"),  # type: ignore[arg-type]
+        (lambda: pdmm.SquaredL2("1"), "SquaredL2's c must be a number"),
     ],
 )
 def test_regularisers_that_make_no_sense(make: Callable[[], Any], message: str) -> None:

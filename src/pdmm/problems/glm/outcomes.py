@@ -1,0 +1,194 @@
+"""Outcomes as users give them: numbers, labels of two or more classes, times and events."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common.arrays import as_array, is_table
+from pdmm.common.caller import warn_caller
+from pdmm.common.checks import float_entries
+from pdmm.common.per_client import Given, as_vector
+from pdmm.problems.glm.cox import check_survival
+from pdmm.problems.softmax.labels import Kind, label_array
+
+Array = npt.NDArray[Any]
+Vector = npt.NDArray[np.float64]
+
+
+class Outcomes(NamedTuple):
+    """Every client's outcomes, and the classes that they are of."""
+
+    values: list[Vector]
+    """(n_i,), classes as their numbers; (n_i, 2) for times and events."""
+    classes: tuple[Any, ...] | None = None
+
+
+def read_outcomes(family: str, y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
+    """What the user gave as y, refused or made what the family needs.
+
+    Args:
+        family: its name.
+        y: what was given; (n, 1) is taken for (n,).
+        counts: how many rows each client has.
+        reference: the class that the user named, or None.
+    """
+    if family == "cox":
+        return Outcomes([_survival(y, i, n) for i, n in enumerate(counts)])
+    if family == "multinomial":
+        return _classes(y, counts, reference)
+    if family == "binomial":
+        return _binomial(y, counts)
+    values = [_numbers(y, i, n) for i, n in enumerate(counts)]
+    for i, own in enumerate(values):
+        _check_range(family, y.label(i), own)
+    if family == "poisson":
+        _warn_of_fractions(y, values)
+    return Outcomes(values)
+
+
+def _entry(y: Given, i: int) -> Array:
+    return as_vector(y.label(i), y.values[i])
+
+
+def _check_length(y: Given, i: int, array: Array, count: int) -> None:
+    if array.shape != (count,):
+        raise ValueError(f"{y.label(i)} has shape {array.shape}, but client {i} has {count} rows")
+
+
+def _numbers(y: Given, i: int, count: int) -> Vector:
+    array = _entry(y, i)
+    _check_length(y, i, array, count)
+    return numbers(y.label(i), array)
+
+
+def numbers(label: str, array: Array) -> Vector:
+    """Finite numbers as float64; what is none is named with its row."""
+    if array.dtype.kind in "OUS":
+        for row, entry in enumerate(array.tolist()):
+            if isinstance(entry, str | bytes) or entry is None:
+                raise ValueError(f"{label} has {entry!r} in row {row}, where a number must be")
+        array = np.array(array.tolist())
+    wide = float_entries(label, array, np.float64).astype(np.float64)
+    bad = ~np.isfinite(wide)
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(f"{label} has {wide[row]} in row {row}; all must be finite")
+    return wide
+
+
+def _check_range(family: str, label: str, y: Vector) -> None:
+    if family == "poisson" and (y < 0).any():
+        row = int((y < 0).argmax())
+        raise ValueError(f"{label} has {y[row]:g} in row {row}: a count is never negative")
+    if family == "gamma" and (y <= 0).any():
+        row = int((y <= 0).argmax())
+        raise ValueError(
+            f"{label} has {y[row]:g} in row {row}: an outcome of the gamma family is above 0"
+        )
+    outside = (y < 0) | (y > 1)
+    if family == "binomial" and outside.any():
+        row = int(outside.argmax())
+        raise ValueError(
+            f"{label} has {y[row]:g} in row {row}: outcomes of the binomial family are 0 or 1, "
+            "fractions between them, booleans or two strings"
+        )
+
+
+def _warn_of_fractions(y: Given, values: list[Vector]) -> None:
+    for i, own in enumerate(values):
+        broken = own != np.floor(own)
+        if broken.any():
+            row = int(broken.argmax())
+            warn_caller(
+                f"{y.label(i)} has {own[row]:g} in row {row}, which is no whole number: a Poisson "
+                "model is fitted to it as if it were one (quasi-likelihood)"
+            )
+            return
+
+
+def _survival(y: Given, i: int, count: int) -> Vector:
+    label = y.label(i)
+    given = y.values[i]
+    if is_table(given):
+        for column in ("time", "event"):
+            if column not in given.columns:
+                raise ValueError(f"{label} has no column {column!r}: cox needs time and event")
+        time, event = (as_array(f"{label}, {name},", given[name]) for name in ("time", "event"))
+    else:
+        array = as_array(label, given)
+        if array.ndim != 2 or array.shape[1] != 2:
+            raise ValueError(
+                f"{label} has shape {array.shape}: cox needs the columns time and event, (rows, 2)"
+            )
+        time, event = array.T
+    both = np.stack([numbers(label, time), numbers(label, event)], axis=1)
+    if len(both) != count:
+        raise ValueError(f"{label} has {len(both)} rows, but client {i} has {count} rows")
+    check_survival(label, both[:, 0], both[:, 1])
+    return both
+
+
+def _binomial(y: Given, counts: Sequence[int]) -> Outcomes:
+    found = [label_array(y.label(i), y.values[i]) for i in range(len(counts))]
+    kinds = {kind for _, kind in found}
+    for i, (labels, _) in enumerate(found):
+        _check_length(y, i, labels, counts[i])
+    if "strings" in kinds:
+        _check_one_kind(y, found)
+        classes = _all_labels(found)
+        if len(classes) != 2:
+            raise ValueError(
+                f"y has the {len(classes)} labels {', '.join(map(repr, classes[:5]))}, but the "
+                "binomial family has two: give 0 and 1 where a class may be absent, or take the "
+                "family 'multinomial'"
+            )
+        return Outcomes([(labels == classes[1]).astype(np.float64) for labels, _ in found], classes)
+    values = [numbers(y.label(i), labels) for i, (labels, _) in enumerate(found)]
+    for i, own in enumerate(values):
+        _check_range("binomial", y.label(i), own)
+    return Outcomes(values, (False, True) if kinds == {"booleans"} else (0, 1))
+
+
+def _check_one_kind(y: Given, found: list[tuple[Array, Kind | None]]) -> None:
+    first = found[0][1]
+    for i, (labels, kind) in enumerate(found):
+        if kind != first:
+            raise ValueError(
+                f"{y.label(i)} holds {kind or labels.dtype}, but {y.label(0)} holds "
+                f"{first or found[0][0].dtype}"
+            )
+
+
+def _all_labels(found: list[tuple[Array, Kind | None]]) -> tuple[Any, ...]:
+    return tuple(sorted({label for labels, _ in found for label in np.unique(labels).tolist()}))
+
+
+def _classes(y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
+    found = []
+    for i, count in enumerate(counts):
+        labels, kind = label_array(y.label(i), y.values[i])
+        _check_length(y, i, labels, count)
+        if kind is None and labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
+            labels, kind = labels.astype(np.int64), "whole numbers"
+        if kind is None:
+            raise ValueError(
+                f"{y.label(i)} must hold whole numbers, strings or booleans, got {labels.dtype}"
+            )
+        found.append((labels, kind))
+    _check_one_kind(y, list(found))
+    classes = _all_labels(list(found))
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has the one class {classes[0]!r} at all clients: a multinomial model needs two or "
+            "more"
+        )
+    if reference is not None and reference is not False and reference not in classes:
+        raise ValueError(
+            f"reference is {reference!r}, which is not among the classes "
+            f"{', '.join(map(repr, classes[:5]))}"
+        )
+    return Outcomes(
+        [np.searchsorted(classes, labels).astype(float) for labels, _ in found], classes
+    )
