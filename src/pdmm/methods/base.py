@@ -243,6 +243,10 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
         """
         return self
 
+    def running(self) -> "Method":
+        """The method that runs, where the one that users name stands for another."""
+        return self
+
     def check_partial(self) -> None:
         """Refuse to run where some clients or messages are missing, or messages are rounded."""
 

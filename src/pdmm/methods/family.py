@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from pdmm.common.checks import is_auto, moderate, number, one_of
 from pdmm.methods.adaptive import Adaptive
-from pdmm.methods.automatic import Chosen, steps_of_nearly_exact, steps_to_cross
+from pdmm.methods.automatic import Chosen, Reasons, steps_of_nearly_exact, steps_to_cross
 from pdmm.methods.base import (
     Array,
     Auto,
@@ -31,6 +31,7 @@ from pdmm.methods.base import (
     settled,
 )
 from pdmm.methods.known import Known
+from pdmm.methods.own_metric import auto_relaxation
 
 Acceleration: TypeAlias = Literal["anderson"] | None
 Metric: TypeAlias = Literal["diagonal", "full", "own"] | None
@@ -117,6 +118,17 @@ class Family(Method):
     def auto_gamma(self, known: Known, adaptive: bool) -> Chosen:
         known = known.in_the_valley()
         return _first("gamma", 1 / known.first_rho(), known, adaptive)
+
+    def auto_in_metric(self, adaptive: bool) -> tuple[Self, Reasons]:
+        """Put numbers in the place of rho="auto" where the rounds are in a metric."""
+        if self.metric == "own":
+            relaxation, why = auto_relaxation(self.relaxation)
+            return self.with_parameters(rho=1.0, relaxation=relaxation), (
+                "rho is 1: each client's metric is its own Hessian, nearly",
+                *why,
+            )
+        rho, told = in_metric(adaptive)
+        return self.with_parameters(rho=rho), (told,)
 
     def adapting(self, chosen: tuple[str, ...], precision: float) -> Method:
         adapt = "rho" in chosen or "gamma" in chosen

@@ -15,7 +15,7 @@ from pdmm.engines.clients import Clients
 from pdmm.methods import AGPDMM, PDMM, Newton
 from pdmm.methods.automatic import Reasons
 from pdmm.methods.base import Method
-from pdmm.methods.family import Acceleration, in_metric
+from pdmm.methods.family import Acceleration, Family
 from pdmm.methods.known import Known
 from pdmm.problems.constants import Constants
 from pdmm.regularisers import Regulariser
@@ -124,6 +124,7 @@ def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) ->
     names = choice.method.unsettled
     if names:
         choice = _settled(choice, clients, weights, adaptive)
+    choice = choice.then((choice.method.running(), ()))
     if adaptive:
         precision = float(np.finfo(clients.dtype).eps)
         choice = choice.then((choice.method.adapting(names, precision), ()))
@@ -133,9 +134,8 @@ def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) ->
 def _settled(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) -> Choice:
     """The choice with numbers for all that is "auto" in its method."""
     method = choice.method
-    if method.unsettled == ("rho",) and method.curvature != "none":
-        rho, why = in_metric(adaptive)
-        return choice.then((method.with_parameters(rho=rho), (why,)))
+    if method.unsettled == ("rho",) and isinstance(method, Family) and method.metric is not None:
+        return choice.then(method.auto_in_metric(adaptive))
     try:
         L, mu = clients.moved_smoothness(weights)
     except ClientError:
