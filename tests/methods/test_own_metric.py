@@ -23,9 +23,9 @@ OWN = pdmm.PDMM(metric="own")
 
 def outcome(family: str, eta: Vector, rng: np.random.Generator) -> Vector:
     if family == "binomial":
-        return 1.0 * (rng.random(len(eta)) < 1 / (1 + np.exp(-eta)))
+        return np.asarray(rng.random(len(eta)) < 1 / (1 + np.exp(-eta)), dtype=np.float64)
     if family == "poisson":
-        return 1.0 * rng.poisson(np.exp(eta))
+        return np.asarray(rng.poisson(np.exp(eta)), dtype=np.float64)
     if family == "gamma":
         return rng.gamma(2.0, np.exp(eta) / 2)
     return eta + rng.standard_normal(len(eta))

@@ -48,7 +48,9 @@ def test_float32_follows_float64(name: str) -> None:
     wide, narrow = (
         pdmm.solve(tall(kind), METHODS[name], rounds=30) for kind in (np.float64, np.float32)
     )
-    np.testing.assert_allclose(narrow.x, wide.x, atol=2e-5)
+    # A line search compares values, in whose rounding the last digits of x are lost.
+    tolerance = 1e-4 if name == "LBFGS" else 2e-5
+    np.testing.assert_allclose(narrow.x, wide.x, atol=tolerance)
     assert wide.x.dtype == np.float64
 
 
