@@ -93,9 +93,13 @@ def test_iterates_are_those_of_the_naive_twin() -> None:
     def hessian_of(A: Vector) -> Callable[[Vector], Vector]:
         return lambda x: (A.T * np.exp(A @ x)) @ A
 
+    def gradient_of(A: Vector, counts: Vector) -> Callable[[Vector], Vector]:
+        return lambda x: A.T @ (np.exp(A @ x) - counts)
+
+    gradients = [gradient_of(*pair) for pair in zip(rows, y, strict=True)]
     hessians = [hessian_of(A) for A in rows]
     expected = own_metric(
-        hessians, exactly, weights, np.zeros(4), rho=0.8, relaxation=0.7, rounds=10
+        gradients, hessians, exactly, weights, np.zeros(4), rho=0.8, relaxation=0.7, rounds=10
     )
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
 

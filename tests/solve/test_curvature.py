@@ -148,7 +148,7 @@ def test_newton_refuses_absences() -> None:
 
 def test_without_everyone_a_metric_is_chosen() -> None:
     result = pdmm.solve(glm("binomial"), participation=0.5, rounds=20)
-    assert getattr(result.method, "metric", None) == "full"
+    assert getattr(result.method, "metric", None) == "own"
 
 
 def test_separation_is_said_and_not_certified() -> None:

@@ -10,6 +10,7 @@ Vector = npt.NDArray[np.float64]
 
 
 def own_metric(
+    gradients: list[Callable[[Vector], Vector]],
     hessians: list[Callable[[Vector], Vector]],
     minimise: Callable[[int, Vector, Vector], Vector],
     weights: Any,
@@ -22,7 +23,8 @@ def own_metric(
     """The x_s after each round.
 
     Args:
-        hessians: of each f_i, functions of x.
+        gradients: of each f_i, functions of x.
+        hessians: the same.
         minimise: (i, a, P) -> argmin f_i(x) + (x - a)'P(x - a)/2.
         weights: of the clients.
         x0: the start.
@@ -32,7 +34,7 @@ def own_metric(
     """
     m, d = len(hessians), len(x0)
     x = x0.copy()
-    lam = [np.zeros(d) for _ in range(m)]
+    lam = [-gradient(x0) for gradient in gradients]
     P = [rho * np.eye(d) for _ in range(m)]
     found = []
     for r in range(1, rounds + 1):

@@ -78,7 +78,7 @@ class OwnMetric(Method[Server, Memory, Message, Upload, Nothing]):
 
     The run's variables are those in which the mean client's Hessian is the identity. P_i is
     renewed in rounds 1, 2, 4, 8 and 16; where clients are missing, in the rounds after which each
-    client has been heard as often on average. The duals lam_{s|i} = P_i (z_i - x_s) stay.
+    client has been heard as often on average. The first round is a step of Newton's method.
 
     Args:
         inner: PDMM, its parameters settled.
@@ -115,9 +115,8 @@ class OwnMetric(Method[Server, Memory, Message, Upload, Nothing]):
     # --- clients ----------------------------------------------------------------------------
 
     def client_start(self, x0: Array) -> Memory:
-        identity = self.inner.penalty * packed(np.eye(x0.shape[-1]))
         rows = np.zeros((*x0.shape[:-1], 1))
-        return Memory(u=self.inner.penalty * x0, P=rows + identity)
+        return Memory(u=self.inner.penalty * x0, P=rows + self._first_metric(x0.shape[-1]))
 
     def client(
         self, message: Message, memory: Memory, f: Any, steps: int
@@ -128,15 +127,30 @@ class OwnMetric(Method[Server, Memory, Message, Upload, Nothing]):
         renewal = memory.P[..., :0]
         if message.renew:
             renewal = packed(self._metric(f.hessian(x_s))) - memory.P
-            change = symmetric(renewal)
-            P = P + change
-            u = u + _times(change, x_s)  # lam_{s|i} = u_i - P_i x_s stays
+            P = P + symmetric(renewal)
+            u = _times(P, x_s) + self._dual(memory, x_s, f)
         z = np.linalg.solve(P, u[..., None])[..., 0]
         x = f.prox(2 * x_s - z, P, x_s)
         move = x - x_s
         du = (u - memory.u) + 2 * self.inner.relaxation * _times(P, move)
         apart = np.einsum("...d,...d->...", move, move)
         return Upload(du=du, renewal=renewal, apart=apart), Nothing()
+
+    def _dual(self, memory: Memory, x_s: Vector, f: Any) -> Vector:
+        """lam_{s|i} = P_i (z_i - x_s), which stays when P_i changes.
+
+        A client that has not been heard yet has none. It takes -grad f_i(x_s), the dual of which
+        x_s is the optimum for it: its x_i is then x_s, and if all do so, the server's next x_s is
+        that of Newton's method.
+        """
+        dual = np.asarray(memory.u - _times(symmetric(memory.P), x_s))
+        new = np.equal(memory.P, self._first_metric(x_s.shape[-1])).all(-1)
+        if not new.any():
+            return dual
+        return np.where(new[..., None], -f.gradient(x_s), dual)
+
+    def _first_metric(self, dimension: int) -> Vector:
+        return self.inner.penalty * packed(np.eye(dimension))
 
     def _metric(self, hessian: Vector) -> Vector:
         return self.inner.penalty * (hessian + COMMON * np.eye(hessian.shape[-1]))

@@ -70,6 +70,9 @@ def pick(
     level, why = _level(clients, curvature, h)
     if level == "full" and adaptive:
         return Choice(Newton(), (f"Newton: {why}",))
+    if level == "full":
+        own = "PDMM with a metric for each client, which copes with clients that are missing"
+        return Choice(PDMM(rho="auto", metric="own"), (f"{own}: {why}",))
     if level != "none":
         chosen, how = _pick(0, adaptive)
         return Choice(chosen.with_parameters(metric=level), (f"{how[0]}, in a metric: {why}",))

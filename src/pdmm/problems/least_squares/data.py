@@ -1,5 +1,6 @@
 """The clients' data of a least-squares problem: checked, squared, and as residuals."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,10 @@ from pdmm.common.per_client import (
 )
 from pdmm.common.rounding import gamma, length
 from pdmm.common.sizes import check_sizes
-from pdmm.problems.block import Block, ClientRows, Floats
+from pdmm.common.variables import Variables
+from pdmm.problems.block import ClientRows, Floats
+from pdmm.problems.constant_curvature import ConstantCurvature
+from pdmm.problems.curvature import Curvature
 
 Vector = npt.NDArray[np.float64]
 
@@ -71,6 +75,16 @@ class Samples(NamedTuple):
             return self
         return Samples([dense(matrix) for matrix in self.A], self.b)
 
+    def in_variables(self, variables: Variables) -> "Samples":
+        """The data of the same functions of y, where x = centre + T y."""
+        T = variables.matrix()
+        A = [dense(matrix @ T).astype(matrix.dtype) for matrix in self.A]
+        b = [
+            (vector - matrix @ variables.centre).astype(vector.dtype)
+            for matrix, vector in zip(self.A, self.b, strict=True)
+        ]
+        return Samples(A, b)
+
     def moments(self, clients: slice) -> "Moments":
         """Moments of a block of clients, in float64."""
         A, b = self
@@ -86,6 +100,15 @@ class Moments(NamedTuple):
     H: Floats
     g: Floats
     c: Any
+
+    def in_variables(self, variables: Variables) -> "Moments":
+        """Those of the same functions of y, where x = centre + T y."""
+        T = variables.matrix()
+        centre = variables.centre
+        Hc = self.H @ centre
+        c = self.c - self.g @ centre + 0.5 * Hc @ centre
+        H = (T.T @ self.H @ T).astype(self.H.dtype)
+        return Moments(H, ((self.g - Hc) @ T).astype(self.g.dtype), c)
 
     def wide(self, clients: slice) -> "Moments":
         """Those of some clients, in float64."""
@@ -171,12 +194,13 @@ class Residuals:
         return ResidualBlock([(A[i], b[i]) for i in chosen])
 
 
-class ResidualBlock(Block):
+class ResidualBlock(ConstantCurvature):
     """1/2 ‖A_i x - b_i‖² from the residuals, in float64."""
 
     def __init__(self, data: list[tuple[Matrix, Floats]]) -> None:
         super().__init__(len(data))
         self.data = data
+        self.dimension = data[0][0].shape[1]
 
     def value(self, x: Floats) -> Floats:
         wide = x.astype(np.float64)
@@ -196,6 +220,34 @@ class ResidualBlock(Block):
         wide = x.astype(np.float64)
         doubt = [_rounding(A, b, wide) for A, b in self.data]
         return self.accurate_gradient(wide), np.array(doubt)
+
+    def hessian(self, x: Floats) -> Vector:
+        return np.stack([dense(A.T @ A) for A, _ in self._wide()]).astype(np.float64)
+
+    def curvature(self, x: Floats, T: Vector | None = None) -> Curvature:
+        """As for every quadratic, but from the rows times T, so that a good T spares digits."""
+        if T is None:
+            return super().curvature(x)
+        parts = [_in_coordinates(A, b, x.astype(np.float64), T) for A, b in self._wide()]
+        gradient, doubt, hessian = (np.stack(part) for part in zip(*parts, strict=True))
+        none = np.zeros(self.size)
+        return Curvature(
+            np.asarray(self.value(x), dtype=np.float64), gradient, doubt, hessian, none, none + 1
+        )
+
+    def _wide(self) -> Iterator[tuple[Matrix, Vector]]:
+        return ((A.astype(np.float64), b.astype(np.float64)) for A, b in self.data)
+
+
+def _in_coordinates(A: Matrix, b: Vector, x: Vector, T: Vector) -> tuple[Vector, float, Vector]:
+    """T'A'(A x - b), how far rounding can move it, and T'A'A T."""
+    n, d = A.shape
+    Z = np.asarray(dense(A @ T))
+    residual = A @ x - b
+    sizes = abs(A) @ np.abs(x) + np.abs(b)
+    rows = np.asarray(abs(A) @ np.abs(T))
+    doubt = gamma(n + 2 * d + 8) * length(sizes @ rows)
+    return residual @ Z, doubt, Z.T @ Z
 
 
 def _rounding(A: Matrix, b: Floats, x: Vector) -> float:

@@ -11,6 +11,7 @@ from pdmm.common.matrices import largest_entry
 from pdmm.common.sizes import check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
+from pdmm.common.variables import Variables
 from pdmm.problems.base import Problem
 from pdmm.problems.block import ClientRows, Floats, Source
 from pdmm.problems.constants import Kind, Which
@@ -59,6 +60,7 @@ class LeastSquares(Problem):
     """
 
     proven = True
+    curved = True
 
     columns: Names | None = None
     """The names of the unknowns, where A has names."""
@@ -195,6 +197,21 @@ class LeastSquares(Problem):
     ) -> QuadraticBlock:
         with Threads(1 if self.clients == 1 else None) as threads:
             return self.prepare(1, 1, False, threads).at(clients)
+
+    def in_variables(self, variables: Variables) -> "LeastSquares":
+        """The same functions of other variables y, where x = centre + T y."""
+        other = copy.copy(self)
+        other.__dict__.pop("_known_constants", None)
+        data = self._forms.samples
+        given = self._forms.given
+        other._start(
+            self.samples,
+            self.dimension,
+            self.dtype,
+            data=None if data is None else data.in_variables(variables),
+            given=None if given is None else given.in_variables(variables),
+        )
+        return other
 
     def evaluator(self, source: Source) -> Source:
         data = self._forms.samples

@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.rounding import length, lengths
-from pdmm.problems.block import Block, ClientRows, Floats, Vector, descend
+from pdmm.problems.block import ClientRows, Floats, Vector, descend
+from pdmm.problems.constant_curvature import ConstantCurvature
 
 CACHE_BYTES = 4 * 2**20  # matrices that are used several times in a row
 
@@ -47,6 +49,12 @@ class Quadratics(ABC):
     def product(self, clients: ClientRows, v: Floats) -> Floats:
         """H_i v_i."""
 
+    def matrices(self, clients: ClientRows) -> Floats:
+        """The H_i (b, d, d) of some clients."""
+        d = self.g.shape[1]
+        units = np.eye(d, dtype=self.g.dtype)
+        return np.stack([self.product(clients, unit) for unit in units], axis=-1)
+
     @abstractmethod
     def prox(self, clients: ClientRows, anchor: Floats, rho: float) -> Floats:
         """Argmin f_i(x) + rho/2 ‖x - anchor‖²."""
@@ -83,7 +91,7 @@ class Quadratics(ABC):
                 yield clients[i:end], slice(i, end)
 
 
-class QuadraticBlock(Block):
+class QuadraticBlock(ConstantCurvature):
     """The quadratics of a block of clients."""
 
     def __init__(self, all_clients: Quadratics, clients: ClientRows) -> None:
@@ -91,6 +99,7 @@ class QuadraticBlock(Block):
         self.clients = clients
         self.g = all_clients.g[clients]
         self.c = all_clients.c[clients]
+        self.dimension = self.g.shape[1]
         super().__init__(len(self.c))
 
     def _gradient(self, x: Floats) -> Floats:
@@ -108,6 +117,9 @@ class QuadraticBlock(Block):
     def value(self, x: Floats) -> Floats:
         slope = self._gradient(x).astype(np.float64) - self.g
         return np.asarray(0.5 * (slope * x).sum(-1) + self.c)
+
+    def hessian(self, x: Floats) -> Vector:
+        return np.asarray(self.all.matrices(self.clients))
 
     def divergence(self, x: Floats, y: Floats) -> Floats:
         v = x - y
@@ -140,8 +152,10 @@ class QuadraticBlock(Block):
             )
         return last, mean
 
-    def prox(
-        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
-    ) -> Floats:
+    def prox(self, anchor: Floats, rho: Any, start: Floats, slack: Floats | None = None) -> Floats:
         self.tally.exact += self.size
-        return self.all.prox(self.clients, anchor, rho)
+        if np.ndim(rho) == 0:
+            return self.all.prox(self.clients, anchor, rho)
+        H = self.hessian(anchor)
+        right = self.g - times(H, anchor)
+        return np.asarray(anchor + np.linalg.solve(H + rho, right[..., None])[..., 0])

@@ -26,6 +26,9 @@ class Gram(Quadratics):
     def product(self, clients: ClientRows, v: Floats) -> Floats:
         return times(self.H[clients], v)
 
+    def matrices(self, clients: ClientRows) -> Floats:
+        return self.H[clients]
+
     def prox(self, clients: ClientRows, anchor: Floats, rho: float) -> Floats:
         H = self.H[clients]
         right = self.g[clients] - times(H, anchor)
