@@ -144,7 +144,7 @@ class OwnMetric(Method[Server, Memory, Message, Upload, Nothing]):
         that of Newton's method.
         """
         dual = np.asarray(memory.u - _times(symmetric(memory.P), x_s))
-        new = np.equal(memory.P, self._first_metric(x_s.shape[-1])).all(-1)
+        new = np.asarray(np.equal(memory.P, self._first_metric(x_s.shape[-1])).all(-1))
         if not new.any():
             return dual
         return np.where(new[..., None], -f.gradient(x_s), dual)
