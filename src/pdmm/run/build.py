@@ -124,17 +124,17 @@ def _measured(
     clients.weigh(s.weights)
     if kept is not None:
         return Measured(kept, 0, 0, 0, "nothing")
-    kind = "diagonal" if metric == "diagonal" else "full"
-    return measure(clients, kind, s.x0, s.regulariser, float(s.weights.sum()))
+    return measure(clients, metric, s.x0, s.regulariser, float(s.weights.sum()))
 
 
 def _told(measured: Measured) -> str:
     """What the clients sent for the metric, in words."""
     if not measured.exchanges:
         return "the metric is that of the checkpoint"
+    rounds = "1 round" if measured.exchanges == 1 else f"{measured.exchanges} rounds"
     return (
-        f"for the metric, each client sends {measured.numbers_up:,} numbers in "
-        f"{measured.exchanges} round{'s' if measured.exchanges > 1 else ''}: {measured.sent}"
+        f"for the metric, each client sends {measured.numbers_up:,} numbers in {rounds}: "
+        f"{measured.sent}"
     )
 
 

@@ -91,7 +91,7 @@ def _level(clients: Clients, curvature: str, h: Regulariser | None) -> tuple[str
             h.check_metric()
         return "none", f"no curvature is used, because {type(h).__name__} has no prox_in(v, P)"
     if curvature == "full":
-        return "full", f"curvature='full' permits it, with {numbers:,} numbers from each client"
+        return "full", f"curvature='full' permits gradients and Hessians, {_numbers(numbers)}"
     if curvature == "diagonal":
         return "diagonal", "curvature='diagonal' permits no more"
     if not clients.likelihood:
@@ -100,13 +100,17 @@ def _level(clients: Clients, curvature: str, h: Regulariser | None) -> tuple[str
     vectors = VECTOR_ROUNDS * (d + ROUND)
     if full <= vectors and d <= LARGEST_FULL:
         return "full", (
-            f"about {NEWTON_ROUNDS} rounds with {numbers:,} numbers from each client cost less "
-            f"than {VECTOR_ROUNDS} or more with {d:,}"
+            f"about {NEWTON_ROUNDS} rounds with gradients and Hessians, {_numbers(numbers)}, cost "
+            f"less than {VECTOR_ROUNDS} or more with vectors of {d:,}"
         )
     return "diagonal", (
         f"whole Hessians would be {numbers:,} numbers from each client in every round, and "
         f"their diagonals are {2 * d:,} once"
     )
+
+
+def _numbers(count: int) -> str:
+    return f"{count:,} numbers from each client"
 
 
 def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) -> Choice:
