@@ -62,9 +62,9 @@ class GLM(GLMConstants, Predictions, Problem):
         >>> problem = pdmm.GLM(X, y)
         >>> problem.names
         ('x0', 'intercept')
-        >>> result = pdmm.solve(problem, pdmm.PDMM(rho=0.5), rounds=60)
+        >>> result = pdmm.solve(problem)
         >>> problem.predict_mean(result.x, [[2.0]]).round(4).tolist()
-        [0.6897]
+        [0.7083]
     """
 
     curved = True
