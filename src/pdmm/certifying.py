@@ -25,7 +25,8 @@ def certify(
 
     It needs the clients' functions and the point, and nothing of the run that found it: so it
     checks ``pdmm.solve``, or any other program. It costs one gradient from every client, or two
-    or three where the functions are your own.
+    or three where the functions are your own. The clients of a ``pdmm.GLM`` are asked for their
+    Hessians too, up to three times, and no mu is needed.
 
     Args:
         problem: the clients' functions, all in this process.
@@ -35,7 +36,8 @@ def certify(
         threads: how many work at the same time, as in ``pdmm.solve``.
 
     Returns:
-        A certificate. Its ``gap`` and ``distance`` are None where no mu > 0 is proven.
+        A certificate. Its ``gap`` and ``distance`` are None where nothing is proven: no mu > 0 is
+        known or, of a GLM, x is too far from the optimum, or there is none.
 
     Example:
         >>> import numpy as np, pdmm

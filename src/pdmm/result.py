@@ -47,8 +47,9 @@ class History(dict[str, npt.NDArray[Any]]):
 class Certificate:
     """What is proven of a point x, and the residuals of the optimality conditions there.
 
-    F is mu-strongly convex, so with g a subgradient of F at x,
-    F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu. Here ‖g‖ includes a bound of the rounding
+    If F is mu-strongly convex, then with g a subgradient of F at x,
+    F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu. If the clients' Hessians are known too, the
+    bounds come from Newton's decrement, and need no mu: see docs/curvature.md. Here ‖g‖ includes a bound of the rounding
     errors in g, and mu is a lower bound that holds in spite of rounding. Of a user's own
     functions the rounding errors cannot be bounded: they are measured, and the bounds are as
     good as that.
@@ -68,13 +69,13 @@ class Certificate:
     dual_sum: float | None
     """‖sum_i w_i lam_{i|s} + v‖ in the last round; None for methods without duals."""
     strong_convexity: float
-    """The mu of F that was used; 0 where none is known."""
+    """The mu of F that was used; 0 where none is known. From curvature, that of the regulariser."""
     kind: str
     """Where that mu comes from, in words."""
     round: int
     """The round after which x was the server's."""
     bytes_up: int
-    """What asking the clients for their gradients cost: one vector a client."""
+    """What asking the clients cost: a vector for each, or more where Hessians were asked for."""
     rounding: float = 0.0
     """The part of ``size`` that may be rounding, which no further round can lower."""
     calls: float = 0.0

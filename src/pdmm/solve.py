@@ -69,9 +69,10 @@ def solve(
         tolerance: stop once the certificate is at most this times the first one's, or rounding:
             the proven bound on F(x) - F* where mu > 0, ‖grad F‖ elsewhere. None never
             stops early; but where the method is chosen too, it is 1e-12 (1e-8 in float32),
-            or the square root of that on ‖grad F‖.
+            or the square root of that on ‖grad F‖. A ``GLM`` whose clients may be asked for
+            Hessians stops at a Newton decrement of 1e-8 instead, as it does with ``Newton()``.
         check_every: compute the certificate after every so many rounds, if there is a
-            tolerance. It costs one vector up from every client, which is counted.
+            tolerance. It costs one vector up from every client, or Hessians, which is counted.
         x0: the start, shape (d,); zeros if not given.
         weights: w_i, from 1e-30 to 1e30, one a client; ones if not given.
         regulariser: h, e.g. ``pdmm.L1(0.1)``. FedAvg and Scaffold have no exact form with
@@ -123,7 +124,7 @@ def solve(
         - ``gradient_calls``, ``value_calls``, ``exact_calls``: so far, per client (a mean);
           evaluations for the history count as value calls;
         - ``seconds`` since the first round began;
-        - ``rho``, where it adapts;
+        - ``rho``, where it adapts; ``decrement``, of Newton's method;
         - ``exact_error`` for PDMM and FedSplit: the largest relative residual of an exact
           step since the last row (0 where it is a closed form).
 

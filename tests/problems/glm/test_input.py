@@ -41,7 +41,17 @@ def outcomes(first: Any, second: Any = (1, 1)) -> list[Array]:
         ("gaussian", outcomes([1.0, np.nan, 2.0]), "y[0] (client 0) has nan in row 1"),
         ("gaussian", outcomes(["1", "x", "2"]), "y[0] (client 0) has '1' in row 0, where a number"),
         ("multinomial", outcomes([1, 1, 1]), "y has the one class 1 at all clients"),
-        ("multinomial", outcomes([0.5, 1, 1]), "must hold whole numbers, strings or booleans"),
+        ("multinomial", outcomes([0.5, 1, 1]), "y[0] (client 0) has 0.5 in row 0: labels are"),
+        ("multinomial", outcomes([0, 1, np.nan]), "y[0] (client 0) has nan in row 2: labels are"),
+        ("multinomial", outcomes([0, np.inf, 1]), "y[0] (client 0) has inf in row 1: labels are"),
+        ("multinomial", [["a", "b", "a"], ["b", None]], "(client 1) has None in row 1: labels are"),
+        ("multinomial", [["a", 1, "a"], ["b", "a"]], "(client 0) has 1 in row 1: labels are"),
+        ("multinomial", outcomes([1j, 0, 1]), "y[0] (client 0) holds complex128: labels are"),
+        ("binomial", [["a", "b", "a"], ["b", None]], "(client 1) has None in row 1: labels are"),
+        ("binomial", [[0.5, "b", 1], [0, 1]], "y[0] (client 0) has 'b' in row 1, where a number"),
+        ("gaussian", [[0.5, 1, 1], [0.5, "b"]], "y[1] (client 1) has 'b' in row 1, where a number"),
+        ("gaussian", outcomes([1.0, 1e80, 1.0]), "y[0] (client 0) has entries as large as 1e+80"),
+        ("gamma", outcomes([1.0, 1e80, 1.0]), "y[0] (client 0) has entries as large as 1e+80"),
         ("cox", [np.array([[1.0, 1], [0.0, 1], [2, 1]]), TIMES[1]], "has the time 0.0 in row 1"),
         ("cox", [TIMES[0], np.array([[1.0, 1], [2.0, 2]])], "(client 1) has the event 2.0 in row"),
         ("cox", BINARY, "cox needs the columns time and event"),
@@ -51,6 +61,20 @@ def outcomes(first: Any, second: Any = (1, 1)) -> list[Array]:
 )
 def test_outcomes_that_cannot_be(family: str, y: Any, sentence: str) -> None:
     assert sentence in said(y, family)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "sentence"),
+    [
+        ("time", np.nan, "y[0] (client 0), time, has nan in row 1"),
+        ("time", "long", "y[0] (client 0), time, has 'long' in row 1, where a number must be"),
+        ("event", "dead", "y[0] (client 0), event, has 'dead' in row 1, where a number must be"),
+    ],
+)
+def test_cox_tables_name_column_and_row(column: str, value: Any, sentence: str) -> None:
+    own: dict[str, list[Any]] = {"time": [1.0, 2.0, 3.0], "event": [1, 0, 1]}
+    own[column][1] = value
+    assert sentence in said([pd.DataFrame(own), TIMES[1]], "cox")
 
 
 def test_cox_tables_need_both_columns() -> None:
@@ -70,7 +94,11 @@ def test_cox_tables_need_both_columns() -> None:
         ({"ties": "exact"}, "ties must be 'efron' or 'breslow'"),
         ({"intercept": "yes"}, "intercept must be True or False"),
         ({"X": [X[0], X[1][:, :1]]}, "X[1] (client 1) has 1 columns"),
-        ({"X": [X[0].astype(str), X[1]]}, "X[0] (client 0) must hold float32 or float64 numbers"),
+        ({"X": [X[0].astype(str), X[1]]}, "X[0] (client 0) has '1.0' in row 0, column 0, where a"),
+        ({"X": [X[0], [[1.0, 2.0], [3.0, "m"]]]}, "X[1] (client 1) has 'm' in row 1, column 1"),
+        ({"X": [X[0], [[1.0, 2.0], [3.0]]]}, "X[1] (client 1) is not an array of numbers"),
+        ({"X": np.array([[["1", "f"]]])}, "X[0] (client 0) has '1' in row 0, column 0, where a"),
+        ({"offset": [[0, 1, 2], [0.0, "b"]]}, "offset[1] (client 1) has 'b' in row 1, where a"),
         ({"X": [np.zeros((3, 0)), np.zeros((2, 0))]}, "is empty"),
     ],
 )
@@ -79,8 +107,13 @@ def test_the_other_arguments(more: dict[str, Any], sentence: str) -> None:
 
 
 def test_a_category_in_a_table_is_named() -> None:
-    tables = [pd.DataFrame({"age": [1.0, 2, 3], "sex": ["m", "f", "m"]}), X[1]]
-    assert "X[0] (client 0), column 'sex', holds" in said(BINARY, "binomial", X=tables)
+    tables = [pd.DataFrame({"age": [1.0, 2, 3], "sex": [0, "f", "m"]}), X[1]]
+    where = "X[0] (client 0), column 'sex', has 'f' in row 1, where a number must be"
+    assert where in said(BINARY, "binomial", X=tables)
+    tables[0]["sex"] = pd.Categorical(["m", "f", "m"])
+    assert "column 'sex', has 'm' in row 0, where" in said(BINARY, "binomial", X=tables)
+    tables[0]["sex"] = pd.date_range("2020", periods=3)
+    assert "X[0] (client 0), column 'sex', holds datetime" in said(BINARY, "binomial", X=tables)
 
 
 @pytest.mark.parametrize("family", ["normal", None, 3, pdmm.Huber])
@@ -164,6 +197,8 @@ def test_tables_and_sites() -> None:
     np.testing.assert_allclose(glm.predict_mean(x, new), 1 / (1 + np.exp(-0.2)))
     assert "other columns" in _refused(lambda: glm.predict(x, new.rename(columns={"a": "c"})))
     assert "(rows, 2)" in _refused(lambda: glm.predict(x, np.zeros((1, 3))))
+    gone = new.assign(b=np.nan).to_numpy()
+    assert "X cannot be predicted in row 0" in _refused(lambda: glm.predict(x, gone))
     assert "offset has shape (2,)" in _refused(lambda: glm.predict(x, new, offset=[1.0, 2.0]))
 
 

@@ -14,7 +14,6 @@ from pdmm.common.per_client import (
     Given,
     aligned,
     alongside,
-    as_vector,
     check_same_count,
     check_same_rows,
     given,
@@ -25,7 +24,8 @@ from pdmm.common.per_client import (
 )
 from pdmm.common.sizes import check_sizes
 from pdmm.problems.glm.cox import PartialLikelihood
-from pdmm.problems.glm.outcomes import Outcomes, numbers, read_outcomes
+from pdmm.problems.glm.entries import entries, numbers, refuse_words
+from pdmm.problems.glm.outcomes import Outcomes, read_outcomes
 from pdmm.problems.glm.risk_sets import Ties
 
 Vector = npt.NDArray[np.float64]
@@ -69,6 +69,7 @@ def read_rows(
 ) -> Rows:
     """What the user gave, refused or made what a run needs: float64, ones for the intercept."""
     tables, columns = aligned(given("X", X))
+    refuse_words(tables)
     matrices = read_matrices(tables)
     features = same_columns(tables.label, matrices)
     counts = [int(matrix.shape[0]) for matrix in matrices]
@@ -140,7 +141,7 @@ def _per_row(
     check_same_rows(tables, found)
     each = []
     for i, count in enumerate(counts):
-        array = as_vector(found.label(i), found.values[i])
+        array = entries(found.label(i), found.values[i])
         if array.shape != (count,):
             raise ValueError(
                 f"{found.label(i)} has shape {array.shape}, but client {i} has {count} rows"

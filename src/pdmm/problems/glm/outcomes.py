@@ -1,20 +1,23 @@
 """Outcomes as users give them: numbers, labels of two or more classes, times and events."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.arrays import as_array, is_table
 from pdmm.common.caller import warn_caller
-from pdmm.common.checks import float_entries
-from pdmm.common.per_client import Given, as_vector
+from pdmm.common.matrices import largest_entry
+from pdmm.common.per_client import Given
+from pdmm.common.sizes import check_sizes
 from pdmm.problems.glm.cox import check_survival
+from pdmm.problems.glm.entries import entries, numbers
 from pdmm.problems.softmax.labels import Kind, label_array
 
 Array = npt.NDArray[Any]
 Vector = npt.NDArray[np.float64]
+FLOAT64 = np.dtype(np.float64)
 
 
 class Outcomes(NamedTuple):
@@ -43,13 +46,10 @@ def read_outcomes(family: str, y: Given, counts: Sequence[int], reference: Any) 
     values = [_numbers(y, i, n) for i, n in enumerate(counts)]
     for i, own in enumerate(values):
         _check_range(family, y.label(i), own)
+    check_sizes("y", np.array([largest_entry(own) for own in values]), FLOAT64, y.label)
     if family == "poisson":
         _warn_of_fractions(y, values)
     return Outcomes(values)
-
-
-def _entry(y: Given, i: int) -> Array:
-    return as_vector(y.label(i), y.values[i])
 
 
 def _check_length(y: Given, i: int, array: Array, count: int) -> None:
@@ -58,24 +58,9 @@ def _check_length(y: Given, i: int, array: Array, count: int) -> None:
 
 
 def _numbers(y: Given, i: int, count: int) -> Vector:
-    array = _entry(y, i)
+    array = entries(y.label(i), y.values[i])
     _check_length(y, i, array, count)
     return numbers(y.label(i), array)
-
-
-def numbers(label: str, array: Array) -> Vector:
-    """Finite numbers as float64; what is none is named with its row."""
-    if array.dtype.kind in "OUS":
-        for row, entry in enumerate(array.tolist()):
-            if isinstance(entry, str | bytes) or entry is None:
-                raise ValueError(f"{label} has {entry!r} in row {row}, where a number must be")
-        array = np.array(array.tolist())
-    wide = float_entries(label, array, np.float64).astype(np.float64)
-    bad = ~np.isfinite(wide)
-    if bad.any():
-        row = int(bad.argmax())
-        raise ValueError(f"{label} has {wide[row]} in row {row}; all must be finite")
-    return wide
 
 
 def _check_range(family: str, label: str, y: Vector) -> None:
@@ -123,7 +108,7 @@ def _survival(y: Given, i: int, count: int) -> Vector:
                 f"{label} has shape {array.shape}: cox needs the columns time and event, (rows, 2)"
             )
         time, event = array.T
-    both = np.stack([numbers(label, time), numbers(label, event)], axis=1)
+    both = np.stack([numbers(f"{label}, time,", time), numbers(f"{label}, event,", event)], axis=1)
     if len(both) != count:
         raise ValueError(f"{label} has {len(both)} rows, but client {i} has {count} rows")
     check_survival(label, both[:, 0], both[:, 1])
@@ -136,6 +121,10 @@ def _binomial(y: Given, counts: Sequence[int]) -> Outcomes:
     for i, (labels, _) in enumerate(found):
         _check_length(y, i, labels, counts[i])
     if "strings" in kinds:
+        for i, (_, kind) in enumerate(found):
+            own = entries(y.label(i), y.values[i])
+            if kind is None and own.dtype.kind == "O":
+                _refuse_label(y.label(i), own)
         _check_one_kind(y, found)
         classes = _all_labels(found)
         if len(classes) != 2:
@@ -145,7 +134,7 @@ def _binomial(y: Given, counts: Sequence[int]) -> Outcomes:
                 "family 'multinomial'"
             )
         return Outcomes([(labels == classes[1]).astype(np.float64) for labels, _ in found], classes)
-    values = [numbers(y.label(i), labels) for i, (labels, _) in enumerate(found)]
+    values = [_numbers(y, i, count) for i, count in enumerate(counts)]
     for i, own in enumerate(values):
         _check_range("binomial", y.label(i), own)
     return Outcomes(values, (False, True) if kinds == {"booleans"} else (0, 1))
@@ -161,6 +150,29 @@ def _check_one_kind(y: Given, found: list[tuple[Array, Kind | None]]) -> None:
             )
 
 
+def _broken(labels: Array) -> npt.NDArray[np.bool_]:
+    """Which numbers are not whole."""
+    return np.asarray(~np.isfinite(labels) | (labels != np.floor(labels)))
+
+
+def _refuse_label(label: str, labels: Array) -> NoReturn:
+    """Name the first label that is none, or is of another kind than those before."""
+    what = "labels are whole numbers, strings or booleans, all of one kind"
+    if labels.dtype.kind == "f":
+        row = int(_broken(labels).argmax())
+        raise ValueError(f"{label} has {labels[row]:g} in row {row}: {what}")
+    if labels.dtype.kind != "O":
+        raise ValueError(f"{label} holds {labels.dtype}: {what}")
+    kinds = [_kind(entry) for entry in labels.tolist()]
+    row = next((r for r, kind in enumerate(kinds) if kind is None or kind != kinds[0]), 0)
+    raise ValueError(f"{label} has {labels[row]!r} in row {row}: {what}")
+
+
+def _kind(entry: Any) -> type | None:
+    """Of which kind a label is; None for what is no label."""
+    return next((kind for kind in (bool, int, str) if isinstance(entry, kind)), None)
+
+
 def _all_labels(found: list[tuple[Array, Kind | None]]) -> tuple[Any, ...]:
     return tuple(sorted({label for labels, _ in found for label in np.unique(labels).tolist()}))
 
@@ -170,12 +182,10 @@ def _classes(y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
     for i, count in enumerate(counts):
         labels, kind = label_array(y.label(i), y.values[i])
         _check_length(y, i, labels, count)
-        if kind is None and labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
+        if kind is None and labels.dtype.kind == "f" and not _broken(labels).any():
             labels, kind = labels.astype(np.int64), "whole numbers"
         if kind is None:
-            raise ValueError(
-                f"{y.label(i)} must hold whole numbers, strings or booleans, got {labels.dtype}"
-            )
+            _refuse_label(y.label(i), entries(y.label(i), y.values[i]))
         found.append((labels, kind))
     _check_one_kind(y, list(found))
     classes = _all_labels(list(found))

@@ -11,8 +11,8 @@ from pdmm.common.checks import vector
 from pdmm.common.matrices import Matrix, is_sparse
 from pdmm.common.variables import Variables
 from pdmm.problems.glm.data import Rows
+from pdmm.problems.glm.entries import numbers
 from pdmm.problems.glm.families import Family
-from pdmm.problems.glm.outcomes import numbers
 
 Vector = npt.NDArray[np.float64]
 
@@ -70,9 +70,16 @@ class Predictions:
             raise ValueError("predictions are made by the problem that was given, not in others")
         rows = self._new_rows(X)
         W = x.reshape(self.features + self.intercept, -1)
-        eta = np.asarray(rows @ W[: self.features])
+        with np.errstate(over="ignore", invalid="ignore"):
+            eta = np.asarray(rows @ W[: self.features])
         if self.intercept:
             eta = eta + W[-1]
+        bad = ~np.isfinite(eta).all(1)
+        if bad.any():
+            raise ValueError(
+                f"X cannot be predicted in row {int(bad.argmax())}: there is a NaN or an infinity "
+                "in it, or it is too large"
+            )
         if not self._rows.kept:
             eta = eta[:, 0]
         if offset is None:
