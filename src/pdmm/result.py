@@ -49,10 +49,10 @@ class Certificate:
 
     If F is mu-strongly convex, then with g a subgradient of F at x,
     F(x) - F* <= ‖g‖²/(2 mu) and ‖x - x*‖ <= ‖g‖/mu. If the clients' Hessians are known too, the
-    bounds come from Newton's decrement, and need no mu: see docs/curvature.md. Here ‖g‖ includes a bound of the rounding
-    errors in g, and mu is a lower bound that holds in spite of rounding. Of a user's own
-    functions the rounding errors cannot be bounded: they are measured, and the bounds are as
-    good as that.
+    bounds come from Newton's decrement and need no mu: see docs/curvature.md. ‖g‖ includes a
+    bound of the rounding errors in g, and mu is a lower bound that holds in spite of rounding. Of
+    a user's own functions the rounding errors cannot be bounded: they are measured, and the bounds
+    are as good as that.
     """
 
     gap: float | None

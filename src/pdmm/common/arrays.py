@@ -19,7 +19,7 @@ def as_array(name: str, value: Any) -> npt.NDArray[Any]:
     if sparse.issparse(value):
         raise ValueError(
             f"{name} is a sparse matrix, which is taken only as A of LeastSquares and as X of "
-            "SoftmaxRegression: give its toarray()"
+            "SoftmaxRegression and GLM: give its toarray()"
         )
     if is_table(value):
         return _table_values(name, value)
