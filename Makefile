@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY_DEMO := $(VENV)/.ready-demo
 READY_CLI := $(VENV)/.ready-cli
 READY := $(VENV)/.ready-test
+READY_BENCH := $(VENV)/.ready-bench
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 # The only place that knows of a folder with data beside the project; it need not exist.
@@ -40,6 +41,10 @@ $(READY_CLI): pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[cli]'
 	@touch $(READY_DEMO) $@
 
+$(READY_BENCH): pyproject.toml | $(READY)
+	$(INSTALL) '.[bench]'
+	@touch $@
+
 $(READY): pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[cli,mpi,flare,dev]'
 	@touch $(READY_DEMO) $(READY_CLI) $@
@@ -71,7 +76,7 @@ lint: setup
 reproduce: $(READY_CLI)
 	$(BIN)/pdmm reproduce all --out out/reproduction
 
-bench: setup
+bench: $(READY_BENCH)
 	$(BIN)/python -m benchmarks
 
 clean:

@@ -100,8 +100,16 @@ class Certificate:
 
     @property
     def size(self) -> float:
-        """What a tolerance is compared with: the gap where it is bounded, else ‖grad F‖."""
-        return self.stationarity if self.gap is None else self.gap
+        """What a tolerance is compared with: the gap where it is bounded, else ‖grad F‖.
+
+        Far from the optimum, where Hessians are known but the gap is not bounded yet, lam²/2
+        stands for it: unlike ‖grad F‖ it has the gap's unit, whatever the units of the columns.
+        """
+        if self.gap is not None:
+            return self.gap
+        if self.decrement is not None:
+            return self.decrement * (self.decrement / 2)
+        return self.stationarity
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,7 @@ class Twin:
     adapt: bool = True
     accelerate: bool = True
     h: Any = None
+    flat: bool = False
 
     def mean(self, rows: Any) -> Any:
         return np.average(rows, axis=0, weights=self.data.w)
@@ -105,6 +106,7 @@ class Twin:
             X = np.array([prox(i, a, self.rho) for i, a in enumerate(anchors)])
             lam = self.rho * (anchors - X)
             dx, dlam = self.square(X - X_last), self.square(lam - lam_last)
+            product = self.mean(((X - X_last) * (lam - lam_last)).sum(1))
             X_last, lam_last = X, lam
             f = 2 * (X - x_s)
             size = self.square(f)
@@ -118,7 +120,7 @@ class Twin:
                 x_s = self.server(Z)
                 yield x_s, self.rho, True
                 continue
-            kept = -anderson.DEPTH - 1
+            kept = -(anderson.FLAT_DEPTH if self.flat else anderson.DEPTH) - 1
             Y, F = [*Y, Z + self.relaxation * f][kept:], [*F, f][kept:]
             accepted += combined
             first, last = (size if first == np.inf else first), size
@@ -127,6 +129,8 @@ class Twin:
                 rho = np.sqrt(dlam / dx)
                 rho = np.clip(rho, self.rho / spectral.LARGEST, self.rho * spectral.LARGEST)
                 rho = rho if max(rho / self.rho, self.rho / rho) > spectral.SMALLEST else self.rho
+                if self.flat and rho < self.rho and product < 0.3 * np.sqrt(dx * dlam):
+                    rho = self.rho
             known, due = True, 2 * r - 1 if r >= due else due
             Z, combined = Y[-1], False
             if rho != self.rho:
@@ -175,6 +179,23 @@ def test_a_literal_twin(
         assert error <= close * max(1.0, float(np.abs(x_s).max())), (r, error)
     assert server is not None
     assert server.guard.rejected == sum(back for _, _, back in twin)
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_a_literal_twin_where_functions_are_flat(accelerate: bool) -> None:
+    data = clients(6, m=12, d=24)
+    data = replace(data, A=[a[:2] for a in data.A], b=[v[:2] for v in data.b])
+    runs = {}
+    for flat in (False, True):
+        twin = list(Twin(data, 60.0, 0.9, True, accelerate, None, flat).run(25))
+        method = Adaptive(pdmm.PDMM(60.0, 0.9), True, accelerate, 2.2e-16, flat)
+        states = list(states_of(method, data, None, 25))[1:]
+        for (x_s, rho, _), (server, _, _) in zip(twin, states, strict=True):
+            assert server.penalty.rho == pytest.approx(rho, rel=1e-6)
+            np.testing.assert_allclose(server.x, x_s, atol=1e-7)
+        runs[flat] = [rho for _, rho, _ in twin]
+    assert min(runs[False]) < 60 / spectral.SMALLEST  # the rule makes a difference here
+    assert min(runs[True]) > min(runs[False])
 
 
 def test_the_twin_sees_every_kind_of_round() -> None:

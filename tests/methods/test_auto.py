@@ -193,6 +193,15 @@ def test_scalars_are_counted(name: str, dtype: Any) -> None:
     assert sum(np.size(field) // m for field in upload) == d + up
 
 
+def test_scalars_where_functions_are_flat() -> None:
+    data = clients(d=12)
+    narrow = pdmm.LeastSquares([a[:3] for a in data.A], [v[:3] for v in data.b])
+    method = pdmm.PDMM("auto", acceleration="anderson")
+    assert pdmm.solve(narrow, method, 3).scalars == (28, 27)
+    assert pdmm.solve(data.problem(), method, 3).scalars == (18, 17)
+    assert pdmm.solve(narrow, pdmm.PDMM("auto"), 3).scalars == (8, 7)
+
+
 def test_a_chosen_method_pays_for_its_certificates() -> None:
     data = clients()
     result = pdmm.solve(data.problem())

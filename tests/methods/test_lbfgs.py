@@ -206,3 +206,52 @@ def test_a_quadratic_regulariser_is_part_of_f() -> None:
     rows = A.reshape(-1, 6)
     expected = np.linalg.solve(rows.T @ rows + np.diag(q), rows.T @ b.ravel())
     np.testing.assert_allclose(LBFGS().solution(states[-1]), expected, rtol=1e-8)
+
+
+# --- in scaled and centred columns --------------------------------------------------------------
+
+
+def logistic(factors: Vector) -> pdmm.GLM:
+    rng = np.random.default_rng(4)
+    means = np.array([0.0, 3.0, -2.0, 9.0])
+    X = [rng.standard_normal((40, 4)) + means for _ in range(3)]
+    y = [(rows @ [1, -1, 0.5, 0] + rng.standard_normal(40) > -4).astype(float) for rows in X]
+    return pdmm.GLM([rows * factors for rows in X], y)
+
+
+def test_in_a_diagonal_metric_the_units_of_columns_do_not_matter() -> None:
+    factors = np.array([1e-5, 1e4, 1.0, 1e6])
+    method = pdmm.LBFGS(20, metric="diagonal")
+    exact = pdmm.solve(logistic(np.ones(4))).x
+    plain = pdmm.solve(logistic(np.ones(4)), method, rounds=60)
+    scaled = pdmm.solve(logistic(factors), method, rounds=60)
+    np.testing.assert_allclose(plain.x, exact, rtol=1e-6)
+    np.testing.assert_allclose(scaled.x[:4] * factors, exact[:4], rtol=1e-6)
+    assert plain.history["round"][:3].tolist() == [0, 1, 2]  # the diagonals take a round
+
+
+def test_in_a_diagonal_metric_a_penalty_is_that_of_x() -> None:
+    problem = logistic(np.array([1.0, 10.0, 0.1, 3.0]))
+    for c in (2.0, np.array([1.0, 2.0, 3.0, 4.0, 5.0])):  # the second has the intercept's too
+        h = pdmm.SquaredL2(c)
+        exact = pdmm.solve(problem, regulariser=h).x
+        found = pdmm.solve(problem, pdmm.LBFGS(20, metric="diagonal"), rounds=80, regulariser=h).x
+        np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_a_diagonal_permits_l_bfgs_where_everybody_takes_part() -> None:
+    problem = logistic(np.array([1.0, 10.0, 0.1, 3.0]))
+    chosen = pdmm.solve(problem, curvature="diagonal")
+    assert chosen.method == pdmm.LBFGS(100, metric="diagonal")
+    assert "scaled and centred" in chosen.choices[0]
+    kinked = pdmm.solve(problem, curvature="diagonal", regulariser=pdmm.L1(1.0), rounds=3)
+    assert isinstance(kinked.method, pdmm.PDMM)
+    missing = pdmm.solve(problem, curvature="diagonal", participation=0.5, rounds=3)
+    assert isinstance(missing.method, pdmm.PDMM)
+
+
+def test_a_metric_of_l_bfgs_is_permitted_or_refused() -> None:
+    with pytest.raises(ValueError, match="needs curvature='diagonal'"):
+        pdmm.solve(logistic(np.ones(4)), pdmm.LBFGS(metric="diagonal"), curvature="none")
+    with pytest.raises(ValueError, match="metric"):
+        pdmm.LBFGS(metric="full")  # type: ignore[arg-type]

@@ -14,7 +14,14 @@ def moves_of(H: np.ndarray, seed: int = 0) -> Moves:
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((2, len(H)))
     dx = x - y
-    return Moves(residual=1.0, dx=float(dx @ dx), dlam=float((H @ dx) @ (H @ dx)), x=float(x @ x))
+    dlam = H @ dx
+    return Moves(
+        residual=1.0,
+        dx=float(dx @ dx),
+        dlam=float(dlam @ dlam),
+        x=float(x @ x),
+        product=float(dx @ dlam),
+    )
 
 
 @pytest.mark.parametrize("c", [1e-6, 0.5, 3.0, 1e7])
@@ -46,6 +53,20 @@ def test_rho_stays_where_there_is_nothing_to_judge_by() -> None:
     assert ready.proposed(2, moves._replace(x=1e30), EPS) == 1.0  # or moves in its last digits
     fixed = Penalty.start(1.0, adapts=False).after_good_round(1)
     assert fixed.proposed(2, moves, EPS) == 1.0
+
+
+def test_rho_is_not_lowered_by_moves_in_flat_directions() -> None:
+    penalty = Penalty.start(10.0, adapts=True).after_good_round(1)
+    flat = moves_of(np.diag([10.0] + 99 * [0.0]))
+    assert flat.perpendicular()
+    assert penalty.proposed(2, flat, EPS, flat=True) == 10.0
+    assert penalty.proposed(2, flat, EPS, flat=False) < 10.0  # where that is how f_i bends
+    steep = moves_of(np.diag([1e4] + 99 * [0.0]))
+    assert penalty.proposed(2, steep, EPS, flat=True) > 10.0  # it may always rise
+    bent = moves_of(0.5 * np.eye(4))
+    assert not bent.perpendicular()
+    assert penalty.proposed(2, bent, EPS, flat=True) == pytest.approx(1.0)
+    assert not Moves(1.0, 1.0, 0.0, 1.0, 0.0).perpendicular()  # linear functions: any rho will do
 
 
 def test_rho_is_due_in_rounds_further_and_further_apart() -> None:

@@ -156,3 +156,8 @@ def test_separation_is_said_and_not_certified() -> None:
     result = pdmm.solve(pdmm.GLM(X, [[0, 0], [1, 1]]))
     assert "separated" in result.reason
     assert result.certificate.gap is None
+
+
+def test_what_was_not_reached_is_said_in_standard_errors() -> None:
+    result = pdmm.solve(glm("binomial"), pdmm.Newton(), rounds=2)
+    assert result.reason.startswith("all 2 rounds done, 1e-08 of a standard error not reached")

@@ -17,7 +17,7 @@ import numpy as np
 
 from pdmm.common.packing import keepable
 from pdmm.methods.adaptive_states import Control, Draft, Memory, Message, Server, Upload
-from pdmm.methods.anderson import DEPTH, Guard, History, Small, combine
+from pdmm.methods.anderson import DEPTH, FLAT_DEPTH, Guard, History, Small, combine
 from pdmm.methods.base import Array, Method, Oracle, Prox
 from pdmm.methods.spectral import Moves, Penalty, in_24_bits
 
@@ -38,12 +38,14 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
         adapt: whether rho changes.
         accelerate: whether rounds are combined.
         precision: the rounding unit of the clients' numbers.
+        flat: whether no client's function is known to bend in every direction.
     """
 
     inner: "Family"
     adapt: bool
     accelerate: bool
     precision: float
+    flat: bool = False
 
     # Constants of other methods, which here depend on the method inside: hence the ignores.
 
@@ -66,7 +68,9 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
     @property
     def slots(self) -> int:
         """Rounds that are kept: one more than can be combined, for the one on trial."""
-        return DEPTH + 2 if self.accelerate else 2
+        if not self.accelerate:
+            return 2
+        return (FLAT_DEPTH if self.flat else DEPTH) + 2
 
     @property
     def scalars(self) -> tuple[int, int]:  # type: ignore[override]
@@ -143,11 +147,14 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
         whole = np.concatenate([residual, moved], axis=-1) if own.shape[-1] else residual
         products = np.einsum("...sd,...d->...s", memory.f, whole, dtype=np.float64)
         products[..., how.slot] = _square(whole)
+        dx = x - memory.x
+        dlam = lam - memory.lam
         sizes = Moves(
             residual=_square(residual),
-            dx=_square(x - memory.x),
-            dlam=_square(lam - memory.lam),
+            dx=_square(dx),
+            dlam=_square(dlam),
             x=_square(x),
+            product=_product(dx, dlam),
         )
         upload = Upload(dy=dy, products=products, sizes=np.stack(sizes, axis=-1))
         return upload, Draft(f=whole, x=x, lam=lam, base=newest, own=own + moved, slot=how.slot)
@@ -213,7 +220,8 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
         if not s.guard.allows(size):
             return self._taken_back(s, prox)
         s = self._kept(s, mean, size)
-        rho = s.penalty.proposed(s.rounds, Moves(*mean.sizes.tolist()), self.precision)
+        moves = Moves(*mean.sizes.tolist())
+        rho = s.penalty.proposed(s.rounds, moves, self.precision, self.flat)
         s = s._replace(penalty=s.penalty.after_good_round(s.rounds))
         if rho != s.penalty.rho:
             return self._with_rho(s, rho, prox)
@@ -278,4 +286,8 @@ def _slack(how: Control, residual: Array) -> Array:
 
 
 def _square(v: Array) -> Array:
-    return np.einsum("...d,...d->...", v, v, dtype=np.float64)
+    return _product(v, v)
+
+
+def _product(v: Array, w: Array) -> Array:
+    return np.einsum("...d,...d->...", v, w, dtype=np.float64)

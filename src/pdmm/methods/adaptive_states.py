@@ -62,7 +62,7 @@ class Upload(NamedTuple):
 
     dy: Array
     products: Array  # (..., slots): f_i with the kept f_i, itself in the new slot
-    sizes: Array  # (..., 4): those of spectral.Moves
+    sizes: Array  # (..., 5): those of spectral.Moves
 
 
 class Draft(NamedTuple):

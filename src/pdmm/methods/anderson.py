@@ -27,9 +27,10 @@ Small: TypeAlias = npt.NDArray[np.float64]
 Slots: TypeAlias = npt.NDArray[np.int64]
 
 DEPTH = 10  # differences that are combined
+FLAT_DEPTH = 20  # the same where functions have flat directions, which few rounds do not show
 GROWTH = 1.0  # of ‖f‖, that a combination may cause: none
 BOUND = 100.0  # ‖f‖ after n combinations is at most this times the first one's, over n^1.1
-COEFFICIENTS = 30.0  # the sum of their sizes: more would go far beyond what was seen
+COEFFICIENTS = 300.0  # the sum of their sizes: more would go far beyond what was seen
 STILL = 1e-6  # a change of f relative to f below which it is rounding
 CUT = 1e-12  # smaller eigenvalues of the scaled matrix of inner products are rounding
 

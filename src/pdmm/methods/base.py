@@ -234,12 +234,13 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
         """The method as the user knows it, with the numbers that it ended with."""
         return self.as_named
 
-    def adapting(self, chosen: tuple[str, ...], precision: float) -> "Method":
+    def adapting(self, chosen: tuple[str, ...], precision: float, flat: bool = False) -> "Method":
         """The method to run where every client takes part in every round.
 
         Args:
             chosen: the parameters that were "auto".
             precision: the rounding unit of the clients' numbers.
+            flat: whether no client's function is known to bend in every direction.
         """
         return self
 

@@ -130,12 +130,12 @@ class Family(Method):
         rho, told = in_metric(adaptive)
         return self.with_parameters(rho=rho), (told,)
 
-    def adapting(self, chosen: tuple[str, ...], precision: float) -> Method:
+    def adapting(self, chosen: tuple[str, ...], precision: float, flat: bool = False) -> Method:
         adapt = "rho" in chosen or "gamma" in chosen
         accelerate = self.acceleration == "anderson"
         if not (adapt or accelerate):
             return self
-        return Adaptive(self, adapt, accelerate, precision)
+        return Adaptive(self, adapt, accelerate, precision, flat)
 
     def check_partial(self) -> None:
         if self.acceleration:

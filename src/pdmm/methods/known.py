@@ -66,6 +66,11 @@ class Known:
         return float(np.nanmin(self.strong_convexity.clients))
 
     @property
+    def flat(self) -> bool:
+        """Whether no client's function is known to bend in every direction."""
+        return not np.nanmax(self.strong_convexity.clients) > 0
+
+    @property
     def estimated(self) -> bool:
         """Whether L is an estimate, which proves nothing."""
         return self.smoothness.kind == "estimate"

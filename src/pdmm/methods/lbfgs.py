@@ -1,12 +1,12 @@
 """L-BFGS over the federation: the server is a quasi-Newton method whose F is the clients' sum."""
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.checks import whole
+from pdmm.common.checks import one_of, whole
 from pdmm.methods.base import Array, Method, Nothing, Oracle, Prox
 from pdmm.methods.line_search import HUGE, Line, Seen
 from pdmm.methods.registry import register
@@ -92,10 +92,14 @@ class LBFGS(Method):
     round with all of its rows (no mini-batches). A regulariser must be quadratic, as SquaredL2
     is.
 
-    The first step has length 1 and the columns' scales matter, as for all methods of gradients.
+    The first step has length 1 and the columns' scales matter, as for all methods of gradients,
+    unless it has a metric.
 
     Args:
-        memory: how many of the last steps it learns the curvature from.
+        memory: how many of the last steps it learns the curvature from. More cost the server
+            room, and nothing is sent for them.
+        metric: "diagonal" scales and centres the columns by the diagonal of the clients' Hessians
+            and the row of the intercept, for problems that know them.
 
     References:
         Liu, Nocedal, "On the limited memory BFGS method for large scale optimization",
@@ -103,12 +107,19 @@ class LBFGS(Method):
     """
 
     memory: int = 10
+    metric: Literal["diagonal"] | None = field(default=None, kw_only=True)
 
     paper_vectors = (1, 1)
     scalars = (0, 1)
 
     def __post_init__(self) -> None:
         self.settle(memory=whole("memory", self.memory, at_least=1))
+        if self.metric is not None:
+            one_of("metric", self.metric, ("diagonal",))
+
+    @property
+    def curvature(self) -> Literal["none", "diagonal", "full"]:
+        return "none" if self.metric is None else "diagonal"
 
     @property
     def steps(self) -> int:
@@ -211,16 +222,19 @@ def _at_rest(server: Server, best: Point) -> Server:
     )
 
 
-def _objective(x: Vector, mean: Upload, prox: Prox) -> Point:
-    """F over the sum of the weights at x: the mean of the f_i, and the regulariser's part."""
-    q = _quadratic(prox, len(x))
+def _objective(y: Vector, mean: Upload, prox: Prox) -> Point:
+    """F over the sum of the weights at y: the mean of the f_i, and the regulariser's part."""
+    q = _quadratic(prox, len(y))
+    variables = getattr(prox, "variables", None)  # of a metric: the regulariser is about x
+    x = y if variables is None else variables.to_x(y)
+    slope = q * x if variables is None else variables.transposed(q * x)
     value = float(mean.value) + 0.5 * float(q @ (x * x))
-    return Point(x, value, np.asarray(mean.gradient, dtype=np.float64) + q * x)
+    return Point(y, value, np.asarray(mean.gradient, dtype=np.float64) + slope)
 
 
 def _quadratic(prox: Prox, dimension: int) -> Vector:
     """The q of a regulariser sum of weights · sum_j q_j x_j²/2; others are refused."""
-    h: Any = getattr(prox, "h", None)
+    h: Any = getattr(prox, "of_x", getattr(prox, "h", None))
     if h is None:
         return np.zeros(dimension)
     if h.kinked:

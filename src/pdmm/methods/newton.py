@@ -318,7 +318,7 @@ def _accepted(
         vague=step.vague,
         arrived=step.shortest and step.fall <= max(ARRIVED, step.rounding),
         drift=drift,
-        separated=seen.unsettled == 0 and penalty.h is None,
+        separated=_is_separated(seen, penalty),
         drifting=alarmed and not penalty.bounds(seen.x, step.direction, length),
     )
     if first or seen.unsettled == 0:
@@ -328,6 +328,11 @@ def _accepted(
         return following
     far = (t - 1) * server.step
     return following._replace(step=far, trial=seen.x + far, fall=0.0)
+
+
+def _is_separated(seen: Evidence, penalty: Penalty) -> bool:
+    """Whether x proves that F has no minimum: there is something to gain, and for ever."""
+    return seen.unsettled == 0 and bool(seen.gradient.any()) and penalty.h is None
 
 
 def _rejected(server: Server, grid: Vector, penalty: Penalty) -> Server:

@@ -117,7 +117,7 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
         x = penalty.h.prox_in(v, plain.in_x(T))
         direction = x - seen.x
         y = solve_triangular(T, direction, check_finite=False)
-        fall = -float(g @ y) - penalty.value(x) + penalty.value(seen.x)
+        fall = _kinked_fall(float(g @ y), float(y @ M @ y), penalty.value(x), penalty.value(seen.x))
     else:
         g = g + T.T @ (penalty.q * seen.x)
         y = curved.solve(g)
@@ -138,6 +138,19 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
         rounding=(W * float(seen.doubt)) ** 2 / curved.least,
         q=q,
     )
+
+
+def _kinked_fall(slope: float, squares: float, after: float, before: float) -> float:
+    """By how much F would fall along a prox-Newton step, without its curvature.
+
+    It is at least d'Hd, and near the minimum no more, where the difference of two values of h
+    has lost all its digits.
+    """
+    fall = before - after - slope
+    rounding = 1e-13 * (abs(before) + abs(after) + abs(slope))
+    if fall - squares <= rounding:
+        return squares
+    return fall
 
 
 def _same(x: Vector, y: Vector) -> bool:

@@ -6,6 +6,10 @@ apart. Only where it goes the same way again and again, as on functions like exp
 may change by any factor along the way, it goes on in every round, and that does not count. A run
 of changes one way costs two that count and is bounded itself, so every run ends with one rho.
 
+Where no client's function bends in every direction, most of the change of x may lie where f_i is
+flat and lam_i cannot change. The quotient is then far too small, and the two changes are nearly
+perpendicular, which shows it: such a rho is not taken.
+
 References:
     Xu, Figueiredo, Goldstein, "Adaptive ADMM with spectral penalty parameter selection",
     AISTATS 2017.
@@ -21,20 +25,26 @@ LARGEST = 10.0  # factor by which rho changes at a time
 SMALLEST = 2.0  # a smaller change is not worth a fresh start
 LARGE = 3.0  # factor from which on a change counts as one more of the same way
 COUNTED = 2  # changes one way that count; those that follow the same way do not
+PERPENDICULAR = 0.3  # a cosine below it says that x moves where the functions are flat
 FOLLOWED = 40  # changes one way, at most, that are not counted but for the first
 
 
 class Moves(NamedTuple):
-    """Squared norms over all clients, as the server averages them."""
+    """Squared norms and a product over all clients, as the server averages them."""
 
     residual: float  # ‖f‖²
     dx: float  # ‖change of x‖²
     dlam: float  # ‖change of lam‖²
     x: float  # ‖x‖²
+    product: float  # change of x · change of lam
 
     def beyond_rounding(self, precision: float) -> bool:
         """Whether x has moved by more than its last digits."""
         return not self.dx <= (1e5 * precision) ** 2 * self.x
+
+    def perpendicular(self) -> bool:
+        """Whether x moves mostly where lam does not change."""
+        return self.product < PERPENDICULAR * math.sqrt(self.dx * self.dlam)
 
 
 class Penalty(NamedTuple):
@@ -53,13 +63,22 @@ class Penalty(NamedTuple):
         left = CHANGES if adapts else 0
         return cls(rho=in_24_bits(rho), scale=1.0, due=2, left=left, way=0, comparable=False)
 
-    def proposed(self, rounds: int, moves: Moves, precision: float) -> float:
-        """The next rho; the same again where there is no reason to change it."""
+    def proposed(self, rounds: int, moves: Moves, precision: float, flat: bool = False) -> float:
+        """The next rho; the same again where there is no reason to change it.
+
+        Args:
+            rounds: how many there have been.
+            moves: what the clients said in the last one.
+            precision: the rounding unit of their numbers.
+            flat: whether no client's function is known to bend in every direction.
+        """
         if not self.left or rounds < self.due or not self.comparable:
             return self.rho
         if not moves.beyond_rounding(precision):
             return self.rho
         rho = spectral_rho(moves, self.rho / LARGEST, self.rho * LARGEST)
+        if flat and rho < self.rho and moves.perpendicular():
+            return self.rho
         factor = max(rho / self.rho, self.rho / rho)
         return rho if factor > SMALLEST else self.rho
 

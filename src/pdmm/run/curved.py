@@ -97,7 +97,14 @@ class CurvedCertifier:
             doubt += gamma(len(x) + 8) * length(np.abs(T).T @ (np.abs(kinks) + np.abs(v)))
         bound = decrement(gradient, doubt, sums.hessian, sums.reach, OPERATIONS, x=x, l2=l2, T=T)
         rounding = decrement(
-            0 * gradient, 2 * doubt, sums.hessian, sums.reach, OPERATIONS, x=0 * x, l2=l2, T=T
+            np.zeros(len(gradient)),
+            2 * doubt,
+            sums.hessian,
+            sums.reach,
+            OPERATIONS,
+            x=np.zeros(len(x)),
+            l2=l2,
+            T=T,
         )
         noise = rounding.gap if rounding.gap is not None else 0.0
         return Witness(bound, noise, length(slope + v), questions)

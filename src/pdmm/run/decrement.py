@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import eigvalsh, solve_triangular
+from scipy.linalg import solve_triangular
 
 from pdmm.common.rounding import UNIT, gamma, length
 
@@ -171,10 +171,11 @@ def _root(M: Vector, error: float) -> _Root | None:
 
 def _norm(A: Vector) -> float:
     """The spectral norm of a square matrix, rounded upwards."""
-    k = len(A)
-    if not np.isfinite(A).all():
+    squares = A.T @ A
+    if not np.isfinite(squares).all():
         return np.inf
-    largest = eigvalsh(A.T @ A, subset_by_index=[k - 1, k - 1], check_finite=False)[0]
+    # All eigenvalues: LAPACK's search for the largest alone fails on some ordinary matrices.
+    largest = np.linalg.eigvalsh(squares)[-1]
     return float(np.sqrt(largest)) * UPWARDS
 
 

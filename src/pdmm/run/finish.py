@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from pdmm.result import Result
 from pdmm.run.build import Run
-from pdmm.run.loop import certificate_now, complete, judge, record
+from pdmm.run.loop import ARRIVED, by_decrement, certificate_now, complete, judge, record
 from pdmm.run.reasons import (
     Ended,
     advice,
@@ -67,8 +67,10 @@ def _reason(run: Run) -> str:
     if run.stopped:
         reason = f"stopped by the callback after round {state.done}"
     if _missed_its_tolerance(run) and run.certificate is not None:
-        known = what_is_known(run.certificate)
-        reason += f", tolerance={state.tolerance:g} not reached: {known}"
+        wanted = f"tolerance={state.tolerance:g}"
+        if by_decrement(run):
+            wanted = f"{ARRIVED:g} of a standard error"
+        reason += f", {wanted} not reached: {what_is_known(run.certificate)}"
     return reason
 
 

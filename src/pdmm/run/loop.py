@@ -31,14 +31,15 @@ def begin(run: Run) -> None:
     state = run.state
     run.recorder.start = perf_counter()
     certificate = None
-    if _by_decrement(run):
+    if by_decrement(run):
         state.tolerance = AUTO_TOLERANCE[run.clients.dtype]
         state.target = np.nan  # nothing is compared with the start
     elif state.tolerance is None and _stops_itself(run):
         certificate = run.certify(state.x, 0)
-        root = 0.5 if certificate.gap is None else 1.0
+        of_gradient = certificate.gap is None and certificate.decrement is None
+        root = 0.5 if of_gradient else 1.0
         state.tolerance = AUTO_TOLERANCE[run.clients.dtype] ** root
-    if state.tolerance is not None and not _by_decrement(run):
+    if state.tolerance is not None and not by_decrement(run):
         certificate = certificate or run.certify(state.x, 0)
         state.accounts.checked(certificate)
         state.target = state.tolerance * certificate.size
@@ -56,7 +57,7 @@ def _stops_itself(run: Run) -> bool:
     return run.settings.method is None or run.state.method.knows_its_end
 
 
-def _by_decrement(run: Run) -> bool:
+def by_decrement(run: Run) -> bool:
     """Whether it stops at so small a part of a standard error, wherever it began."""
     if run.settings.tolerance is not None or run.certify.curved is None:
         return False
@@ -121,7 +122,7 @@ def step(run: Run, callback: Callback | None) -> None:
     if verdict:
         state.reason = f"stopped after round {r}: {verdict}"
     elif state.proven and run.certificate is not None:
-        told = None if _by_decrement(run) else state.tolerance
+        told = None if by_decrement(run) else state.tolerance
         state.reason = certified(run.certificate, r, told)
     state.finished = ends
     run.stopped = stop
@@ -215,7 +216,7 @@ def _compare(run: Run) -> None:
     """Hold the certificate against what it must fall to."""
     state, certificate = run.state, run.certificate
     assert certificate is not None
-    if _by_decrement(run):
+    if by_decrement(run):
         lam = certificate.decrement
         arrived = certificate.gap is not None and lam is not None and lam <= ARRIVED
         at_rounding = certificate.gap is not None and certificate.gap <= certificate.rounding
@@ -224,6 +225,8 @@ def _compare(run: Run) -> None:
     if np.isnan(state.target):  # there was none at the start
         state.target = (state.tolerance or 0.0) * certificate.size
         return
+    if certificate.gap is None and certificate.decrement is not None:
+        return  # lam is known, but not what follows from it
     enough = max(min(state.target, _near_target(run, certificate)), certificate.rounding)
     state.proven = bool(np.isfinite(certificate.size)) and certificate.size <= enough
 

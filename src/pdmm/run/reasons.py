@@ -115,7 +115,7 @@ def certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
 def what_is_known(certificate: Certificate) -> str:
     """What a certificate says of x, in words."""
     if certificate.gap is None:
-        return f"‖grad F(x)‖ is {certificate.size:.3g}"
+        return f"‖grad F(x)‖ is {certificate.stationarity:.3g}"
     if certificate.standard_errors is not None:
         return (
             f"F(x) - F* is proven to be at most {certificate.gap:.3g}, and no coefficient further "

@@ -267,3 +267,10 @@ def test_sparse_rows_are_predicted_too() -> None:
     x = np.array([0.1, 0.2, -0.3])
     thin = sparse.csr_matrix(X[0])
     np.testing.assert_allclose(glm.predict_mean(x, thin), glm.predict_mean(x, X[0]), rtol=1e-14)
+
+
+def test_a_column_called_intercept_is_refused_beside_another() -> None:
+    frame = pd.DataFrame({"age": [1.0, 2.0, 3.0], "intercept": [1.0, 1.0, 1.0]})
+    with pytest.raises(ValueError, match="a column called 'intercept', and intercept=True adds"):
+        pdmm.GLM([frame], [[0, 1, 0]])
+    assert pdmm.GLM([frame], [[0, 1, 0]], intercept=False).names == ("age", "intercept")

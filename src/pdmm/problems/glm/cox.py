@@ -149,6 +149,22 @@ class PartialLikelihood(RiskSets):
         part = q * excess[self.group] * np.exp(-both.move)
         return float(self.c @ np.log1p(both.excess + own_part + part))
 
+    # --- separation --------------------------------------------------------------------------
+
+    def unsettled(self, eta: Vector, eta_doubt: Vector) -> int:
+        """How many events eta does not put above all other rows that are at risk then.
+
+        If there is none, each term falls for ever, or is constant, as eta is multiplied by more
+        and more. Of events at one time none can be above the others: they count.
+        """
+        if not self.events.size:
+            return 0
+        highest = np.maximum.accumulate((eta + eta_doubt)[: self.at_risk])
+        highest = np.append(-np.inf, highest)[self.events]  # of the rows before each event
+        above = (eta - eta_doubt)[self.events] > highest
+        alone = np.bincount(self.group)[self.group] == 1
+        return int(np.count_nonzero(~(above & alone)))
+
     # --- bounds ------------------------------------------------------------------------------
 
     def slope_doubt(self, eta: Vector, eta_doubt: Vector) -> Vector:

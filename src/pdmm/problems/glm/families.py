@@ -250,6 +250,10 @@ class Poisson(Family):
     def evaluated(self, terms: Terms, y: Vector) -> Vector:
         return terms.bend
 
+    def sides(self, y: Vector) -> Vector:
+        # exp(eta) alone falls for ever as eta does; with a count above 0 there is a least loss.
+        return np.where(y == 0, -1.0, 0.0)
+
     def likelihood(self, eta: Vector, y: Vector, w: Vector, free: float) -> float:
         return float(w @ (-gammaln(y + 1) - self.loss(eta, y)))
 

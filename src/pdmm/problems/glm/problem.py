@@ -131,6 +131,11 @@ class GLM(GLMConstants, Predictions, Problem):
         names = self.columns
         own = [f"x{j}" for j in range(self.features)] if names is None else [str(n) for n in names]
         if self.intercept:
+            if "intercept" in own:
+                raise ValueError(
+                    "X has a column called 'intercept', and intercept=True adds one: rename the "
+                    "column, or give intercept=False"
+                )
             own.append("intercept")
         if not self._rows.kept:
             return tuple(own)

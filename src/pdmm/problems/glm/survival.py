@@ -60,6 +60,13 @@ class CoxModel(Model):
         ]
         return np.concatenate(each)
 
+    def unsettled(self, margins: Vector, doubt: Vector) -> Vector:
+        each = [
+            f.unsettled(margins[self.rows(i)], doubt[self.rows(i)])
+            for i, f in enumerate(self.likelihoods)
+        ]
+        return np.array(each, dtype=np.float64)
+
     def reach(self, i: int, Z: Sequence[Vector], eta: Vector) -> float:
         return self.likelihoods[i].reach(Z[0])
 
