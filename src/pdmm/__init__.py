@@ -1,10 +1,12 @@
 """pdmm: federated optimisation with the primal-dual method of multipliers."""
 
 import logging
+from typing import Any
 
 from pdmm import engines, theory
 from pdmm.certifying import certify
 from pdmm.common.checks import ClientError
+from pdmm.common.version import __version__
 from pdmm.graphs import Network, NetworkResult, solve_network
 from pdmm.links import Bursts, OnOff
 from pdmm.methods import (
@@ -37,10 +39,24 @@ from pdmm.regularisers import L1, Box, ElasticNet, Regulariser, SquaredL2
 from pdmm.result import Certificate, History, Result, Traffic
 from pdmm.solve import resume, solve
 
-__version__ = "0.1.0"
-
 # A program that uses pdmm decides what becomes of its log; without a handler it is silent.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+_LAZY = ("fit", "load")
+"""Public names that need the extra ``tables``, and are loaded when they are first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pdmm' has no attribute {name!r}")
+    from pdmm import tables
+
+    return getattr(tables, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])
+
 
 __all__ = [
     "AGPDMM",
@@ -79,8 +95,11 @@ __all__ = [
     "SquaredL2",
     "Traffic",
     "Zero",
+    "__version__",
     "certify",
     "engines",
+    "fit",
+    "load",
     "resume",
     "solve",
     "solve_network",

@@ -1,6 +1,8 @@
 """The clients' rows of a generalised linear model, as they were given and as a run needs them."""
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,25 @@ class Rows:
     likelihoods: list[PartialLikelihood]
     """Of Cox's model, one for each client, whose rows are in its order."""
     watched: tuple[Watched, ...]
+
+    def subset(self, chosen: Sequence[Any]) -> "Rows":
+        """Some rows of each client, without the clients of which there are none."""
+        own = [np.arange(a, b) for a, b in itertools.pairwise(self.starts.tolist())]
+        kept = [rows[some] for rows, some in zip(own, chosen, strict=True)]
+        there = [i for i, rows in enumerate(kept) if rows.size and self.w[rows].any()]
+        if not there:
+            raise ValueError("none of the rows that were chosen has a weight")
+        everything = np.concatenate([kept[i] for i in there])
+        return replace(
+            self,
+            A=[self.A[i][kept[i] - self.starts[i]] for i in there],
+            y=self.y[everything],
+            w=self.w[everything],
+            given=self.given[everything],
+            starts=np.append(0, np.cumsum([kept[i].size for i in there])),
+            likelihoods=[],
+            watched=(),
+        )
 
 
 def read_rows(

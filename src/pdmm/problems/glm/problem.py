@@ -1,6 +1,7 @@
 """The problem itself: its data, names, predictions and likelihood."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -242,6 +243,22 @@ class GLM(GLMConstants, Predictions, Problem):
                 T = self._turn.times(T.T).T
                 other._turn = None
             other._A = [np.asarray(dense(A @ T)) for A in self._A]
+        return other
+
+    def subset(self, chosen: Sequence[Any]) -> "GLM":
+        """The same model of some of the rows; clients of which there are none are left out.
+
+        Args:
+            chosen: for each client, which of its rows: a slice or an array of indices.
+        """
+        if self._variables is not None:
+            raise ValueError("a part of the rows is taken from the problem that was given")
+        other = copy.copy(self)
+        other.__dict__.pop("_known_constants", None)
+        rows = self._rows.subset(chosen)
+        if self.family == "cox":
+            sort_for_cox(rows, self.ties)
+        other._take(rows)
         return other
 
     # --- what a model says ------------------------------------------------------------------

@@ -1,0 +1,226 @@
+"""A client's side: its table, and the few questions about it that it answers.
+
+Every answer is a count, a sum, a kind or a set of levels. A server that joins clients over a
+network asks the same questions, see ``agreement``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from pdmm.tables.columns import Column, describe
+from pdmm.tables.encoding import Encoding, as_code
+from pdmm.tables.expressions import Call
+
+Vector = npt.NDArray[np.float64]
+
+
+class Counts(NamedTuple):
+    """How many rows a client has, and how many of them have all entries."""
+
+    rows: int
+    complete: int
+
+
+class Moments(NamedTuple):
+    """Sums over a client's complete rows, from which means and deviations are made."""
+
+    size: float
+    total: float
+    squares: float
+    """Of differences from a mean that was agreed before; 0 where there is none."""
+
+
+class Rows(NamedTuple):
+    """A client's rows as its model needs them. They never leave it."""
+
+    X: Vector
+    y: npt.NDArray[Any]
+    weights: Vector | None
+    offset: Vector | None
+
+
+class ClientTable:
+    """One client's table.
+
+    Args:
+        name: of the client.
+        take: gives the table. It is called for each question, so that a large table that is
+            split into clients is not kept twice.
+        label: the column that holds the client's name, if formulas may use it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        take: Callable[[], pd.DataFrame],
+        label: str | None = None,
+        value: Any = None,
+    ) -> None:
+        self.name = name
+        self._take = take
+        self._label = label
+        self._value = name if value is None else value
+        self.encoding: Encoding | None = None
+        self._complete: npt.NDArray[np.bool_] | None = None
+
+    # --- questions ----------------------------------------------------------------------------
+
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return [str(name) for name in self._frame()]
+
+    def describe(self, wanted: Sequence[str]) -> dict[str, Column]:
+        """Of the columns that it has, their kinds."""
+        frame = self._frame()
+        return {name: describe(frame[name]) for name in wanted if name in frame}
+
+    def present(self, encoding: Encoding, names: Sequence[str]) -> dict[str, Moments]:
+        """Of columns of numbers, counts and sums of the entries that are there."""
+        read = replace(encoding, means={}).read(self._frame(), names)
+        found = {}
+        for name in names:
+            entries = read[name].dropna().to_numpy(dtype=np.float64)
+            found[name] = Moments(float(entries.size), float(entries.sum()), 0.0)
+        return found
+
+    def count(self, encoding: Encoding, extra: Sequence[str], missing: str) -> Counts:
+        """How many rows it has and how many of them are complete, which it remembers.
+
+        Args:
+            encoding: what was agreed so far.
+            extra: expressions beside those of the formula, which must be there too.
+            missing: "error" refuses rows that are not complete.
+        """
+        frame = encoding.read(self._frame())
+        lacking = {name: frame[name].isna().to_numpy() for name in frame}
+        calls = [call.argument for call in encoding.formula.calls]
+        factors = [as_code(factor, encoding.formula) for factor in encoding.formula.factors]
+        for expression in (*encoding.formula.outcome, *calls, *factors, *extra):
+            if expression.strip("`") not in lacking:
+                lacking[expression] = self._undefined(expression, encoding, frame)
+        gone = np.zeros(len(frame), dtype=bool)
+        for name, rows in lacking.items():
+            if missing == "error" and rows.any():
+                raise ValueError(
+                    f"{int(rows.sum())} of the {len(frame)} rows of client {self.name!r} have no "
+                    f"{name!r}: give missing='drop' to leave such rows out, or missing='mean'"
+                )
+            gone |= rows
+        self._complete = ~gone
+        return Counts(len(frame), int(self._complete.sum()))
+
+    def moments(self, encoding: Encoding, call: Call, mean: float | None) -> Moments:
+        """Sums of what center or scale is computed of, over its complete rows."""
+        values = encoding.numbers(call.argument, self._complete_rows(encoding))
+        squares = 0.0 if mean is None else float(((values - mean) ** 2).sum())
+        return Moments(float(values.size), float(values.sum()), squares)
+
+    def levels(self, encoding: Encoding) -> dict[str, list[Any]]:
+        """Of each factor that is a category, the levels that its complete rows have."""
+        frame = self._complete_rows(encoding)
+        found = {}
+        for factor in encoding.formula.factors:
+            labels = encoding.labels(factor, frame)
+            if labels is not None:
+                found[factor] = pd.unique(labels).tolist()
+        return found
+
+    def classes(self, encoding: Encoding) -> list[Any] | None:
+        """The classes of its outcomes, None where these are numbers."""
+        frame = self._complete_rows(encoding)
+        value = encoding.value(encoding.formula.outcome[0], frame)
+        values = pd.Series(value, index=frame.index)
+        if values.dtype == object or values.dtype == bool:
+            return list(pd.unique(values).tolist())
+        return None
+
+    def labels(self, encoding: Encoding) -> list[Any]:
+        """All values of its outcome, which is a class although it may be a number."""
+        frame = self._complete_rows(encoding)
+        value = pd.Series(encoding.value(encoding.formula.outcome[0], frame), index=frame.index)
+        return list(pd.unique(value).tolist())
+
+    def rows(self, encoding: Encoding, offset: str | None, weights: str | None) -> Rows:
+        """Its complete rows as a model needs them."""
+        self.encoding = encoding
+        frame = self._complete_rows(encoding)
+        X = encoding.matrix(frame)
+        self._refuse_infinite(X, encoding)
+        return Rows(
+            X=X,
+            y=self._outcome(encoding, frame),
+            weights=None if weights is None else self._numbers(weights, encoding, frame),
+            offset=None if offset is None else self._numbers(offset, encoding, frame),
+        )
+
+    # --- its own ------------------------------------------------------------------------------
+
+    def _frame(self) -> pd.DataFrame:
+        frame = self._take()
+        if self._label is not None and self._label not in frame:
+            frame = frame.assign(**{self._label: self._value})
+        return frame
+
+    def _complete_rows(self, encoding: Encoding) -> pd.DataFrame:
+        assert self._complete is not None
+        frame = encoding.read(self._frame())
+        return frame if self._complete.all() else frame[self._complete]
+
+    def _undefined(self, expression: str, encoding: Encoding, frame: pd.DataFrame) -> Any:
+        """Which rows an expression has no value for, as log(-1) has none.
+
+        Whatever is agreed later for center and scale, these stay the same.
+        """
+        anything = {
+            call.text: {"ddof": 1, "center": 0.0, "scale": 1.0} for call in encoding.formula.calls
+        }
+        try:
+            value = replace(encoding, state=anything).value(expression, frame)
+        except Exception as error:
+            raise ValueError(
+                f"{expression!r} cannot be computed at client {self.name!r}: "
+                f"{type(error).__name__}: {error}"
+            ) from None
+        plain = getattr(value, "__wrapped__", value)
+        if isinstance(plain, dict):
+            parts = [
+                np.asarray(part) for key, part in plain.items() if not str(key).startswith("__")
+            ]
+            plain = np.column_stack(parts)
+        missing = np.asarray(pd.isna(plain))
+        if missing.ndim == 0:
+            return np.full(len(frame), bool(missing))
+        return missing if missing.ndim == 1 else missing.any(axis=1)
+
+    def _outcome(self, encoding: Encoding, frame: pd.DataFrame) -> npt.NDArray[Any]:
+        parts = encoding.formula.outcome
+        if encoding.classes is not None:
+            value = pd.Series(encoding.value(parts[0], frame), index=frame.index)
+            return np.asarray(pd.Index(encoding.classes).get_indexer(value)).astype(np.int64)
+        values = [self._numbers(part, encoding, frame) for part in parts]
+        return values[0] if len(values) == 1 else np.column_stack(values)
+
+    def _numbers(self, expression: str, encoding: Encoding, frame: pd.DataFrame) -> Vector:
+        try:
+            found = encoding.numbers(expression, frame)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{expression!r} must be numbers, and holds words at client {self.name!r}"
+            ) from None
+        if not np.isfinite(found).all():
+            raise ValueError(f"{expression!r} is infinite in some rows of client {self.name!r}")
+        return found
+
+    def _refuse_infinite(self, X: Vector, encoding: Encoding) -> None:
+        bad = ~np.isfinite(X).all(axis=0)
+        if bad.any():
+            name = encoding.names[int(bad.argmax())]
+            raise ValueError(
+                f"{name!r} is infinite in some rows of client {self.name!r}: is it the logarithm "
+                "of 0, or something divided by 0?"
+            )

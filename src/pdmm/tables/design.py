@@ -1,0 +1,160 @@
+"""The problem of a table: clients' rows as a ``GLM``, and x in the order of a summary."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from pdmm.problems import GLM
+from pdmm.tables.agreement import Agreement
+from pdmm.tables.client_table import ClientTable, Rows
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which entry of x is which coefficient. Summaries have the intercept first."""
+
+    columns: tuple[str, ...]
+    """Of the model matrix, the intercept first if there is one."""
+    intercept: bool
+    classes: tuple[Any, ...]
+    """Of a multinomial model, those that have coefficients; else none."""
+
+    @property
+    def order(self) -> npt.NDArray[np.int64]:
+        """(d,): where each coefficient of a summary stands in x."""
+        q, C = len(self.columns), max(1, len(self.classes))
+        rows = np.arange(q)
+        if self.intercept:
+            rows = np.roll(rows, 1)
+        return np.concatenate([rows * C + c for c in range(C)])
+
+    @property
+    def index(self) -> "pd.Index[Any]":
+        """The names of the coefficients; of a multinomial model, a class and a name."""
+        if not self.classes:
+            return pd.Index(self.columns)
+        pairs = [(label, name) for label in self.classes for name in self.columns]
+        return pd.MultiIndex.from_tuples(pairs, names=["class", None])
+
+    @property
+    def labels(self) -> list[str]:
+        """The same as text."""
+        if not self.classes:
+            return list(self.columns)
+        return [f"{label}: {name}" for label in self.classes for name in self.columns]
+
+    def penalised(self) -> npt.NDArray[np.bool_]:
+        """(d,) in the order of x: whether a coefficient is penalised, as all but intercepts are."""
+        q, C = len(self.columns), max(1, len(self.classes))
+        free = np.arange(q) == q - 1 if self.intercept else np.zeros(q, dtype=bool)
+        return np.repeat(~free, C)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of all clients that have any, and the problem that they make."""
+
+    problem: GLM
+    layout: Layout
+    names: tuple[str, ...]
+    """Of the clients that take part."""
+
+
+def encode(
+    clients: Sequence[ClientTable],
+    agreement: Agreement,
+    offset: str | None,
+    weights: str | None,
+) -> dict[str, Rows]:
+    """Have each client that has complete rows make its part of the model matrix."""
+    return {
+        client.name: client.rows(agreement.encoding, offset, weights)
+        for client in clients
+        if agreement.counts[client.name].complete
+    }
+
+
+def build(
+    rows: dict[str, Rows], agreement: Agreement, family: Any, ties: str, reference: Any
+) -> Table:
+    """Make a problem of the clients' rows.
+
+    Args:
+        rows: of each client; emptied on the way, so that no matrix is held twice.
+        agreement: how they were made.
+        family: as of ``pdmm.GLM``.
+        ties: of Cox's model.
+        reference: the class of a multinomial model that has no coefficients.
+    """
+    encoding = agreement.encoding
+    columns = encoding.names
+    intercept = "Intercept" in columns
+    names = tuple(rows)
+    inner = [name for name in columns if name != "Intercept"]
+    place = [columns.index(name) for name in inner]
+    first = next(iter(rows.values()))
+    y = {name: own.y for name, own in rows.items()}
+    w = None if first.weights is None else {name: own.weights for name, own in rows.items()}
+    added = None if first.offset is None else {name: own.offset for name, own in rows.items()}
+    X = {}
+    for name in names:
+        X[name] = rows.pop(name).X[:, place]
+    if family == "cox":
+        intercept = False
+        columns = tuple(inner)
+    if not inner and not intercept:
+        raise ValueError("the formula has nothing on its right that Cox's model could use")
+    index = None if reference is None or reference is False else _class(reference, encoding.classes)
+    problem = GLM(
+        X,
+        y,
+        family,
+        intercept,
+        sample_weight=w,
+        offset=added,
+        reference=reference if index is None else index,
+        ties=ties,
+    )
+    classes: tuple[Any, ...] = ()
+    if problem._rows.kept:
+        assert encoding.classes is not None
+        classes = tuple(encoding.classes[int(code)] for code in problem._rows.kept)
+    return Table(problem, Layout(columns, intercept, classes), names)
+
+
+def _class(reference: Any, classes: tuple[Any, ...] | None) -> int:
+    if classes is None or reference not in classes:
+        raise ValueError(f"reference={reference!r} is none of the classes {classes}")
+    return classes.index(reference)
+
+
+def spreads(problem: GLM) -> Vector:
+    """(q,): the standard deviation of each column over all rows, from sums over clients.
+
+    Columns are divided by it where a penalty is to treat them alike; it is 1 for the intercept.
+    """
+    q = problem.features
+    total = np.zeros(q)
+    n = 0.0
+    for i in range(problem.clients):
+        X, w = _own(problem, i)
+        total += w @ X
+        n += float(w.sum())
+    mean = total / n
+    squares = np.zeros(q)
+    for i in range(problem.clients):
+        X, w = _own(problem, i)
+        squares += w @ (X - mean) ** 2
+    found = np.sqrt(squares / n)
+    return np.append(found, 1.0) if problem.intercept else found
+
+
+def _own(problem: GLM, i: int) -> tuple[Vector, Vector]:
+    rows = slice(int(problem._rows.starts[i]), int(problem._rows.starts[i + 1]))
+    return np.asarray(problem._rows.A[i])[:, : problem.features], problem._rows.w[rows]

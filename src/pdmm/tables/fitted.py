@@ -1,0 +1,375 @@
+"""A fitted model: its numbers, tests, predictions, and what is made of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from pdmm.problems.glm.statistics import Statistics
+from pdmm.result import Certificate, Result
+from pdmm.tables import predicting
+from pdmm.tables.design import Table
+from pdmm.tables.inference import Test, wald_test
+from pdmm.tables.sites import own_estimates, score_tests
+from pdmm.tables.stored import Stored, read, save
+from pdmm.tables.summary import Summary, summarise
+
+Vector = npt.NDArray[np.float64]
+
+
+class Fit:
+    """A model that was fitted to tables in silos, or read from a file.
+
+    Its numbers have the names and the conventions of ``sm.GLM(...).fit()`` of statsmodels; those of
+    a Cox model, of ``PHReg``.
+    """
+
+    def __init__(
+        self,
+        stored: Stored,
+        result: Result | None = None,
+        table: Table | None = None,
+        each: Sequence[Statistics] = (),
+        path: pd.DataFrame | None = None,
+    ) -> None:
+        self._stored = stored
+        self._table = table
+        self._each = each
+        self.result = result
+        """The run behind it, a :class:`pdmm.Result`; None of a model that was read from a file."""
+        self.path = path
+        """Of cross-validation: a row for each penalty that was tried."""
+
+    # --- what it is ---------------------------------------------------------------------------
+
+    @property
+    def formula(self) -> str:
+        """The formula, as it was written."""
+        return self._stored.formula.text
+
+    @property
+    def family(self) -> str:
+        """The name of the family."""
+        return self._stored.family
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """The classes of the outcome; of two, the second is the one whose odds are modelled."""
+        return self._stored.encoding.classes
+
+    @property
+    def levels(self) -> dict[str, tuple[Any, ...]]:
+        """The levels of each category, the reference first."""
+        return dict(self._stored.encoding.levels)
+
+    @property
+    def certificate(self) -> Certificate:
+        """How near the coefficients are to the optimum of the pooled table."""
+        return self._stored.certificate
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how the data were read."""
+        return self._stored.notes
+
+    @property
+    def penalty(self) -> dict[str, float]:
+        """The weights of the penalty, those that cross-validation chose among them."""
+        return {"l1": self._stored.l1, "l2": self._stored.l2}
+
+    # --- estimates ----------------------------------------------------------------------------
+
+    @property
+    def params(self) -> "pd.Series[float]":
+        """The coefficients, the intercept first."""
+        return self._series(self._stored.x)
+
+    def cov_params(self) -> pd.DataFrame:
+        """The covariance of the coefficients, of the kind that was asked for."""
+        order, index = self._stored.layout.order, self._stored.layout.index
+        covariance = self._covariance[np.ix_(order, order)]
+        return pd.DataFrame(covariance, index=index, columns=index)
+
+    @property
+    def bse(self) -> "pd.Series[float]":
+        """The standard errors."""
+        return self._series(np.sqrt(np.diag(self._covariance)))
+
+    @property
+    def tvalues(self) -> "pd.Series[float]":
+        """Coefficients divided by their standard errors."""
+        return self.params / self.bse
+
+    @property
+    def pvalues(self) -> "pd.Series[float]":
+        """Two-sided, by the normal distribution."""
+        return pd.Series(2 * stats.norm.sf(np.abs(self.tvalues)), index=self.params.index)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Intervals that hold the true coefficients with a probability of 1 - alpha."""
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
+        reach = float(stats.norm.ppf(1 - alpha / 2)) * self.bse
+        return pd.DataFrame({0: self.params - reach, 1: self.params + reach})
+
+    # --- the fit as a whole -------------------------------------------------------------------
+
+    @property
+    def nobs(self) -> float:
+        """The number of rows, or the sum of their weights."""
+        return self._stored.inference.n
+
+    @property
+    def df_model(self) -> int:
+        """How many coefficients there are beside the intercept."""
+        layout = self._stored.layout
+        return len(self._stored.x) - layout.intercept * max(1, len(layout.classes))
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less coefficients."""
+        return self.nobs - len(self._stored.x)
+
+    @property
+    def scale(self) -> float:
+        """The dispersion that standard errors were computed with."""
+        return self._stored.inference.scale
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood with its constants; of Cox's model, the partial one."""
+        return self._stored.inference.log_likelihood
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, which counts the coefficients and no scale."""
+        return -2 * self.llf + 2 * len(self._stored.x)
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian criterion, from the log-likelihood."""
+        return -2 * self.llf + float(np.log(self.nobs)) * len(self._stored.x)
+
+    @property
+    def deviance(self) -> float:
+        """Twice what a model with a parameter for each row gains in log-likelihood."""
+        return self._stored.inference.deviance
+
+    @property
+    def pearson_chi2(self) -> float:
+        """Pearson's chi²."""
+        return self._stored.inference.pearson
+
+    # --- tests --------------------------------------------------------------------------------
+
+    def wald_test(self, names: Any) -> Test:
+        """Test that all of these coefficients are 0.
+
+        Args:
+            names: of coefficients, or one term of the formula such as "C(sex)".
+        """
+        if isinstance(names, str):
+            names = self._stored.encoding.terms.get(names, [names])
+        index = self._stored.layout.index
+        chosen = [position for position, name in enumerate(index) if _matches(name, names)]
+        if not chosen:
+            raise ValueError(f"{names!r} are no coefficients of the model")
+        covariance = self.cov_params().to_numpy()[np.ix_(chosen, chosen)]
+        return wald_test(self.params.to_numpy()[chosen], covariance)
+
+    def compare_wald_test(self, restricted: "Fit") -> Test:
+        """Test that what a smaller model lacks is 0, by this model's covariance."""
+        extra = self._extra(restricted)
+        return self.wald_test(extra)
+
+    def compare_lr_test(self, restricted: "Fit") -> Test:
+        """The likelihood-ratio test of a smaller model on the same rows against this one."""
+        extra = self._extra(restricted)
+        if self._stored.penalised or restricted._stored.penalised:
+            raise ValueError("a likelihood-ratio test needs fits without a penalty")
+        df = len(extra)
+        statistic = 2 * (self.llf - restricted.llf)
+        if self.family in ("gaussian", "gamma"):
+            # As an analysis of deviance: the scale is that of the larger model.
+            statistic = (restricted.deviance - self.deviance) / self.scale
+        return Test(statistic, df, float(stats.chi2.sf(statistic, df)))
+
+    def _extra(self, restricted: "Fit") -> list[Any]:
+        if not isinstance(restricted, Fit):
+            raise ValueError(f"restricted must be a fit, got {type(restricted).__name__}")
+        mine, theirs = list(self.params.index), list(restricted.params.index)
+        lacking = [name for name in theirs if name not in mine]
+        extra = [name for name in mine if name not in theirs]
+        if lacking or not extra or self.family != restricted.family:
+            raise ValueError(
+                f"{restricted.formula!r} is not nested in {self.formula!r}: the smaller model must "
+                "have the same family and a part of the coefficients"
+            )
+        if not np.isclose(self.nobs, restricted.nobs, rtol=1e-12):
+            raise ValueError(
+                f"the models were fitted to {self.nobs:g} and {restricted.nobs:g} rows: they must "
+                "have the same ones"
+            )
+        return extra
+
+    # --- clients ------------------------------------------------------------------------------
+
+    @cached_property
+    def sites(self) -> pd.DataFrame:
+        """A row for each client: its rows, its score test against the rest, its own estimate.
+
+        ``rows`` are those that were used and ``dropped`` those that were not; ``score``, ``df`` and
+        ``pvalue`` ask whether the client differs from the others; the columns ``own ...`` are the
+        coefficients of a fit to the client's rows alone, NaN where these determine none.
+        """
+        found = pd.DataFrame.from_dict(self._stored.sites, orient="index")
+        found.index.name = self._stored.client or "client"
+        if self._table is not None:
+            found = found.join(self._computed_at_clients())
+        whole = dict.fromkeys(("rows", "dropped"), int)
+        shown = found.astype(whole).drop(columns=["n"])
+        if self.family not in ("binomial", "cox"):
+            shown = shown.drop(columns=["events"])
+        return shown
+
+    def _computed_at_clients(self) -> pd.DataFrame:
+        assert self._table is not None
+        names = list(self._table.names)
+        tests = score_tests(self._stored, self._each)
+        own = own_estimates(self._stored, self._table)
+        columns = [f"own {label}" for label in self._stored.layout.labels]
+        errors = [f"own se {label}" for label in self._stored.layout.labels]
+        return pd.concat(
+            [
+                pd.DataFrame(tests, index=names, columns=["score", "df", "pvalue"]),
+                pd.DataFrame(own.params, index=names, columns=columns),
+                pd.DataFrame(own.errors, index=names, columns=errors),
+            ],
+            axis=1,
+        )
+
+    # --- predictions --------------------------------------------------------------------------
+
+    def predict(self, frame: pd.DataFrame) -> "pd.Series[float] | pd.DataFrame":
+        """The mean of the outcome of each row, as in statsmodels.
+
+        It is a probability for "binomial", one for each class for "multinomial", and exp(eta) for
+        "cox". A row with a missing entry has a missing prediction; a level that the model does not
+        know is an error.
+        """
+        return predicting.mean(self._stored, frame)
+
+    def predict_proba(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The probability of each class."""
+        return predicting.probabilities(self._stored, frame)
+
+    def predict_class(self, frame: pd.DataFrame) -> "pd.Series[Any]":
+        """The most likely class of each row."""
+        return predicting.classes(self._stored, frame)
+
+    def predict_linear(self, frame: pd.DataFrame) -> Any:
+        """The linear predictor eta of each row, with the offset."""
+        eta = predicting.linear_predictor(self._stored, frame)
+        if eta.ndim == 1:
+            return pd.Series(eta, index=frame.index)
+        return pd.DataFrame(eta, index=frame.index, columns=list(self._stored.layout.classes))
+
+    def design_matrix(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows of the model matrix of a table."""
+        return predicting.design_matrix(self._stored, frame)
+
+    def evaluate(self, frame: pd.DataFrame, client: str | None = None) -> pd.DataFrame:
+        """How well it predicts outcomes that are known, for each client and for all together."""
+        from pdmm.tables.evaluation import evaluate
+
+        return evaluate(self._stored, frame, client)
+
+    # --- what is made of it -------------------------------------------------------------------
+
+    def summary(self) -> Summary:
+        """The fit as text."""
+        return summarise(self)
+
+    def report(self, path: str | Path) -> Path:
+        """Write a page about the fit, one HTML file that opens offline."""
+        from pdmm.tables.page import write_report
+
+        return write_report(self, Path(path))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file, which :func:`pdmm.load` reads.
+
+        It holds coefficients, covariance, how to encode rows, counts of the clients and how the
+        model was made, and no row.
+        """
+        table = self.sites
+        sites = {
+            name: self._stored.sites[name] | row
+            for name, row in zip(table.index, table.to_dict("records"), strict=True)
+        }
+        save(replace(self._stored, sites=sites), Path(path))
+        return Path(path)
+
+    def to_sklearn(self) -> Any:
+        """A pipeline of scikit-learn that takes tables and predicts what this model does."""
+        from pdmm.tables.export import to_sklearn
+
+        return to_sklearn(self)
+
+    def __repr__(self) -> str:
+        what = f"{self.formula!r}, {self.family}"
+        return f"Fit({what}, {self.nobs:g} rows of {len(self._stored.sites)} clients)"
+
+    # --- inside -------------------------------------------------------------------------------
+
+    @property
+    def stored(self) -> Stored:
+        """All that a model file holds."""
+        return self._stored
+
+    @property
+    def _covariance(self) -> Vector:
+        covariance = self._stored.inference.covariance
+        if covariance is None:
+            raise ValueError(self.why_no_errors)
+        return covariance
+
+    @property
+    def why_no_errors(self) -> str:
+        """Why a penalised fit has no standard errors; empty for others."""
+        if not self._stored.penalised:
+            return ""
+        return (
+            "a penalised fit has no standard errors or p-values: a penalty moves coefficients "
+            "towards 0 on purpose, and the usual formulas do not know of that. Fit without l1 and "
+            "l2 for them"
+        )
+
+    def _series(self, values: Vector) -> "pd.Series[float]":
+        layout = self._stored.layout
+        return pd.Series(values[layout.order], index=layout.index)
+
+
+def _matches(name: Any, wanted: Any) -> bool:
+    """Whether a coefficient is meant; of a multinomial model its name stands for all classes."""
+    if name in wanted:
+        return True
+    return isinstance(name, tuple) and name[1] in wanted
+
+
+def load(path: str | Path) -> Fit:
+    """Read a model that was saved by ``fit.save``.
+
+    Args:
+        path: of the file. One that is damaged, or was written by a newer pdmm, is refused.
+
+    Returns:
+        A :class:`pdmm.tables.Fit` that predicts, and tells all that was saved of it.
+    """
+    return Fit(read(Path(path)))

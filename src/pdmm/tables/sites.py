@@ -1,0 +1,65 @@
+"""Which client differs from the rest, and what each would have found alone."""
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.problems import GLM
+from pdmm.problems.glm.statistics import Statistics, statistics
+from pdmm.solve import solve
+from pdmm.tables.design import Table
+from pdmm.tables.inference import SCALED, inverse, score_test
+from pdmm.tables.stored import Stored
+
+Vector = npt.NDArray[np.float64]
+
+
+class Own(NamedTuple):
+    """What each client's rows say alone, in the order of a summary; NaN where they say nothing."""
+
+    params: Vector
+    errors: Vector
+
+
+def score_tests(stored: Stored, each: Sequence[Statistics]) -> list[tuple[float, float, float]]:
+    """Statistic, degrees of freedom and p-value for each client."""
+    nothing = (np.nan, np.nan, np.nan)
+    if stored.penalised or stored.family == "huber" or len(each) < 2:
+        return [nothing for _ in each]
+    total = np.sum([own.hessian for own in each], axis=0)
+    information = inverse(total)
+    tests = [score_test(own, information, stored.inference.scale) for own in each]
+    return [(test.statistic, test.df, test.pvalue) for test in tests]
+
+
+def own_estimates(stored: Stored, table: Table) -> Own:
+    """Fit each client's rows alone."""
+    d, m = len(stored.x), table.problem.clients
+    params = np.full((m, d), np.nan)
+    errors = np.full((m, d), np.nan)
+    order = table.layout.order
+    if stored.penalised:
+        return Own(params, errors)
+    for i in range(m):
+        alone = table.problem.subset([slice(None) if k == i else slice(0) for k in range(m)])
+        if alone.samples[0] <= d / max(1, len(table.layout.classes)):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = solve(alone, x0=stored.x, curvature="full", optimum=False, rounds=60)
+        if result.certificate.gap is None:
+            continue
+        params[i] = result.x[order]
+        errors[i] = _errors(stored, alone, result.x)[order]
+    return Own(params, errors)
+
+
+def _errors(stored: Stored, alone: GLM, x: Vector) -> Vector:
+    own = statistics(alone, x, 0, robust=False)
+    phi = own.pearson / (own.n - len(x)) if stored.family in SCALED and own.n > len(x) else 1.0
+    if stored.family == "huber":
+        return np.full(len(x), np.nan)
+    return np.asarray(np.sqrt(phi * np.diag(inverse(own.expected))))
