@@ -20,7 +20,7 @@ except ImportError as error:
     sys.exit(f"the pdmm command needs {error.name}: pip install 'pdmm[cli]'")
 
 import pdmm
-from pdmm.cli import federate
+from pdmm.cli import federate, tables
 from pdmm.cli.terminal import terminal, text_column
 
 app = typer.Typer(
@@ -54,6 +54,10 @@ def _root(
 ) -> None:
     """Federated optimisation with the primal-dual method of multipliers."""
     matplotlib.use("Agg")
+
+
+for command in (tables.fit, tables.predict, tables.evaluate, tables.show):
+    app.command()(command)
 
 
 @app.command()

@@ -4,7 +4,7 @@ Every answer is a count, a sum, a kind or a set of levels. A server that joins c
 network asks the same questions, see ``agreement``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pdmm.tables.columns import Column, describe
+from pdmm.tables.columns import NUMBERS, Column, describe
 from pdmm.tables.encoding import Encoding, as_code
 from pdmm.tables.expressions import Call
 
@@ -49,39 +49,37 @@ class ClientTable:
 
     Args:
         name: of the client.
-        take: gives the table. It is called for each question, so that a large table that is
-            split into clients is not kept twice.
+        frame: its table. It is let go once its rows are encoded.
         label: the column that holds the client's name, if formulas may use it.
     """
 
     def __init__(
         self,
         name: str,
-        take: Callable[[], pd.DataFrame],
+        frame: pd.DataFrame,
         label: str | None = None,
         value: Any = None,
     ) -> None:
         self.name = name
-        self._take = take
-        self._label = label
-        self._value = name if value is None else value
-        self.encoding: Encoding | None = None
-        self._complete: npt.NDArray[np.bool_] | None = None
+        if label is not None and label not in frame:
+            frame = frame.assign(**{label: name if value is None else value})
+        self._frame: pd.DataFrame | None = frame
+        self._complete: pd.DataFrame | None = None
 
     # --- questions ----------------------------------------------------------------------------
 
     def columns(self) -> list[str]:
         """The names of its columns."""
-        return [str(name) for name in self._frame()]
+        return [str(name) for name in self._table()]
 
     def describe(self, wanted: Sequence[str]) -> dict[str, Column]:
         """Of the columns that it has, their kinds."""
-        frame = self._frame()
+        frame = self._table()
         return {name: describe(frame[name]) for name in wanted if name in frame}
 
     def present(self, encoding: Encoding, names: Sequence[str]) -> dict[str, Moments]:
         """Of columns of numbers, counts and sums of the entries that are there."""
-        read = replace(encoding, means={}).read(self._frame(), names)
+        read = replace(encoding, means={}).read(self._table(), names)
         found = {}
         for name in names:
             entries = read[name].dropna().to_numpy(dtype=np.float64)
@@ -89,14 +87,14 @@ class ClientTable:
         return found
 
     def count(self, encoding: Encoding, extra: Sequence[str], missing: str) -> Counts:
-        """How many rows it has and how many of them are complete, which it remembers.
+        """How many rows it has and how many of them are complete, which are all that it keeps.
 
         Args:
             encoding: what was agreed so far.
             extra: expressions beside those of the formula, which must be there too.
             missing: "error" refuses rows that are not complete.
         """
-        frame = encoding.read(self._frame())
+        frame = encoding.read(self._table())
         lacking = {name: frame[name].isna().to_numpy() for name in frame}
         calls = [call.argument for call in encoding.formula.calls]
         factors = [as_code(factor, encoding.formula) for factor in encoding.formula.factors]
@@ -111,20 +109,23 @@ class ClientTable:
                     f"{name!r}: give missing='drop' to leave such rows out, or missing='mean'"
                 )
             gone |= rows
-        self._complete = ~gone
-        return Counts(len(frame), int(self._complete.sum()))
+        self._complete = frame[~gone] if gone.any() else frame
+        self._frame = None
+        return Counts(len(frame), len(self._complete))
 
     def moments(self, encoding: Encoding, call: Call, mean: float | None) -> Moments:
         """Sums of what center or scale is computed of, over its complete rows."""
-        values = encoding.numbers(call.argument, self._complete_rows(encoding))
+        values = encoding.numbers(call.argument, self._rows())
         squares = 0.0 if mean is None else float(((values - mean) ** 2).sum())
         return Moments(float(values.size), float(values.sum()), squares)
 
     def levels(self, encoding: Encoding) -> dict[str, list[Any]]:
         """Of each factor that is a category, the levels that its complete rows have."""
-        frame = self._complete_rows(encoding)
+        frame = self._rows()
         found = {}
         for factor in encoding.formula.factors:
+            if factor in encoding.columns and encoding.columns[factor].kind in NUMBERS:
+                continue
             labels = encoding.labels(factor, frame)
             if labels is not None:
                 found[factor] = pd.unique(labels).tolist()
@@ -132,7 +133,7 @@ class ClientTable:
 
     def classes(self, encoding: Encoding) -> list[Any] | None:
         """The classes of its outcomes, None where these are numbers."""
-        frame = self._complete_rows(encoding)
+        frame = self._rows()
         value = encoding.value(encoding.formula.outcome[0], frame)
         values = pd.Series(value, index=frame.index)
         if values.dtype == object or values.dtype == bool:
@@ -141,14 +142,14 @@ class ClientTable:
 
     def labels(self, encoding: Encoding) -> list[Any]:
         """All values of its outcome, which is a class although it may be a number."""
-        frame = self._complete_rows(encoding)
+        frame = self._rows()
         value = pd.Series(encoding.value(encoding.formula.outcome[0], frame), index=frame.index)
         return list(pd.unique(value).tolist())
 
     def rows(self, encoding: Encoding, offset: str | None, weights: str | None) -> Rows:
-        """Its complete rows as a model needs them."""
-        self.encoding = encoding
-        frame = self._complete_rows(encoding)
+        """Its complete rows as a model needs them; the table is let go."""
+        frame = self._rows()
+        self._complete = None
         X = encoding.matrix(frame)
         self._refuse_infinite(X, encoding)
         return Rows(
@@ -160,16 +161,14 @@ class ClientTable:
 
     # --- its own ------------------------------------------------------------------------------
 
-    def _frame(self) -> pd.DataFrame:
-        frame = self._take()
-        if self._label is not None and self._label not in frame:
-            frame = frame.assign(**{self._label: self._value})
-        return frame
+    def _table(self) -> pd.DataFrame:
+        assert self._frame is not None
+        return self._frame
 
-    def _complete_rows(self, encoding: Encoding) -> pd.DataFrame:
+    def _rows(self) -> pd.DataFrame:
+        """Its complete rows, in the agreed kinds."""
         assert self._complete is not None
-        frame = encoding.read(self._frame())
-        return frame if self._complete.all() else frame[self._complete]
+        return self._complete
 
     def _undefined(self, expression: str, encoding: Encoding, frame: pd.DataFrame) -> Any:
         """Which rows an expression has no value for, as log(-1) has none.

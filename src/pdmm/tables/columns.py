@@ -110,11 +110,11 @@ def read_as(column: "pd.Series[Any]", agreed: Agreed) -> "pd.Series[Any]":
     if agreed.kind == "label":
         return column.astype(object).where(column.notna(), None)
     if agreed.kind == "bool" and not column.isna().any():
-        return column.astype(bool)
+        return column.astype(bool, copy=False)
     numbers = pd.to_numeric(column.astype(object) if _boxed(column) else column, errors="coerce")
     if agreed.kind == "int" and not numbers.isna().any():
-        return numbers.astype(np.int64)
-    return numbers.astype(np.float64)
+        return numbers.astype(np.int64, copy=False)
+    return numbers.astype(np.float64, copy=False)
 
 
 def _boxed(column: "pd.Series[Any]") -> bool:

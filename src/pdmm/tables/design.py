@@ -1,5 +1,6 @@
 """The problem of a table: clients' rows as a ``GLM``, and x in the order of a summary."""
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from pdmm.tables.agreement import Agreement
 from pdmm.tables.client_table import ClientTable, Rows
 
 Vector = npt.NDArray[np.float64]
+
+LARGE = 10_000_000  # entries of a model matrix, of which a second copy would be felt
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,14 @@ def encode(
     weights: str | None,
 ) -> dict[str, Rows]:
     """Have each client that has complete rows make its part of the model matrix."""
-    return {
+    found = {
         client.name: client.rows(agreement.encoding, offset, weights)
         for client in clients
         if agreement.counts[client.name].complete
     }
+    if sum(own.X.size for own in found.values()) > LARGE:
+        gc.collect()  # formulaic's objects refer to each other, and to tables that are not needed
+    return found
 
 
 def build(

@@ -39,7 +39,7 @@ class Encoding:
         for name, mean in self.means.items():
             if name in read:
                 read[name] = read[name].fillna(mean)
-        return pd.DataFrame(read, index=frame.index)
+        return pd.DataFrame(read, index=frame.index, copy=False)
 
     def value(self, expression: str, frame: pd.DataFrame) -> Any:
         """What an expression is for the rows of a table that was read."""
@@ -100,7 +100,7 @@ class Encoding:
     def _nobody(self) -> pd.DataFrame:
         """A row that nobody has, for the names of the columns."""
         invented = {
-            name: pd.Series(["" if agreed.kind == "label" else 1.0], dtype=_dtype(agreed))
+            name: pd.Series(["" if agreed.kind == "label" else np.nan], dtype=_dtype(agreed))
             for name, agreed in self.columns.items()
         }
         return pd.DataFrame(invented)
@@ -114,7 +114,7 @@ def ROW_FUNCTIONS() -> dict[str, Any]:
 
 
 def _dtype(agreed: Agreed) -> Any:
-    return {"label": object, "bool": bool, "int": np.int64, "float": np.float64}[agreed.kind]
+    return object if agreed.kind == "label" else np.float64
 
 
 def as_code(factor: str, formula: Formula) -> str:

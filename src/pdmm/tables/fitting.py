@@ -4,12 +4,14 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import not_negative, one_of
+from pdmm.common.threads import Threads
 from pdmm.problems.glm.families import Huber
 from pdmm.problems.glm.statistics import Statistics, statistics
 from pdmm.regularisers import ElasticNet, Regulariser
@@ -128,7 +130,7 @@ def fit(
     result = settings.solve(table, penalty(table, l1, l2, widths))
     if not penalised:
         _refuse_undetermined(result, table)
-    each = sums(table, result.x, robust=covariance == "robust" and not penalised)
+    each = sums(table, result.x, covariance == "robust" and not penalised, threads)
     total = added(each)
     if covariance == "client" and not penalised:
         _check_clusters(len(each), len(result.x))
@@ -235,9 +237,11 @@ def penalty(table: Table, l1: float, l2: float, widths: Vector | None) -> Regula
     return ElasticNet(l1=l1 * counted * width, l2=l2 * counted * width**2)
 
 
-def sums(table: Table, x: Vector, robust: bool) -> list[Statistics]:
+def sums(table: Table, x: Vector, robust: bool, threads: int | None) -> list[Statistics]:
     """What each client says at x."""
-    return [statistics(table.problem, x, i, robust) for i in range(table.problem.clients)]
+    with Threads(threads) as pool:
+        ask = partial(statistics, table.problem, x, robust=robust)
+        return list(pool.map(ask, range(table.problem.clients)))
 
 
 def added(each: Sequence[Statistics]) -> Statistics:

@@ -69,7 +69,7 @@ def infer(
         scale=phi,
         covariance=None,
         information=None,
-        log_likelihood=log_likelihood(total, family),
+        log_likelihood=log_likelihood(total, family, phi),
         deviance=total.deviance,
         pearson=total.pearson,
     )
@@ -78,33 +78,36 @@ def infer(
     model = phi * inverse(total.expected)
     return shown._replace(
         information=model,
-        covariance=model if covariance == "model" else _sandwich(total, each, covariance),
+        covariance=model if covariance == "model" else _sandwich(total, each, family, covariance),
     )
 
 
-def _sandwich(total: Statistics, each: Sequence[Statistics], covariance: str) -> Vector:
+def _sandwich(
+    total: Statistics, each: Sequence[Statistics], family: str, covariance: str
+) -> Vector:
     """I⁻¹ (sum of squared scores) I⁻¹, over rows or over clients."""
     bread = inverse(total.hessian)
     if covariance == "robust":
         return np.asarray(bread @ total.squares @ bread)
     G, d = len(each), len(total.gradient)
     scores = np.stack([own.gradient for own in each])
-    factor = G / (G - 1) * (total.n - 1) / (total.n - d)
+    # The correction for few clusters that sm.GLM makes; PHReg and R make none for Cox's model.
+    factor = 1.0 if family == "cox" else G / (G - 1) * (total.n - 1) / (total.n - d)
     return np.asarray(factor * bread @ (scores.T @ scores) @ bread)
 
 
-def log_likelihood(total: Statistics, family: str) -> float:
-    """With its constants, as ``GLM.log_likelihood``."""
-    n, d = total.n, len(total.gradient)
+def log_likelihood(total: Statistics, family: str, scale: float) -> float:
+    """With its constants, as ``GLM.log_likelihood``, at a scale, as ``sm.GLM`` has it."""
+    n = total.n
     if family == "gaussian":
         return -n / 2 * (float(np.log(2 * np.pi * total.likelihood[0] / n)) + 1)
+    if family == "poisson":
+        return float(total.likelihood[0]) / scale
     if family != "gamma":
         return float(total.likelihood[0])
-    if n <= d:
-        return np.nan
-    s = total.pearson / (n - d)
     logs, ratios, outcomes = total.likelihood
-    return float((logs - n * np.log(s) - ratios) / s - n * gammaln(1 / s) - outcomes)
+    inside = (logs - n * np.log(scale) - ratios) / scale
+    return float(inside - n * gammaln(1 / scale) - outcomes)
 
 
 def inverse(information: Vector) -> Vector:

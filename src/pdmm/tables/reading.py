@@ -33,7 +33,7 @@ def read_data(data: Any, client: Any, columns: Sequence[str] | None, missing: st
     if client is not None and not isinstance(client, str):
         raise ValueError(f"client must be the name of a column, got {client!r}")
     if isinstance(data, pd.DataFrame):
-        return _split(_named(data, "data"), client, missing, "data")
+        return _split(_named(data, "data").copy(deep=False), client, missing, "data")
     if isinstance(data, str | Path):
         path = Path(data)
         frame = read_table(path, _wanted(columns, client))
@@ -64,7 +64,7 @@ def _split(
     if not len(frame):
         raise ValueError(f"{what} has no rows")
     if client is None:
-        return Given([ClientTable(name, lambda: frame)])
+        return Given([ClientTable(name, frame)])
     if client not in frame:
         raise ValueError(
             f"client={client!r} is no column of {what}, which has {_listed(frame.columns)}"
@@ -79,19 +79,26 @@ def _split(
     if not len(labels):
         raise ValueError(f"no row of {what} has a {client!r}")
     order = np.argsort(codes, kind="stable")[unlabelled:]
-    ends = np.cumsum(np.bincount(codes[codes >= 0], minlength=len(labels)))
-    pieces = np.split(order, ends[:-1])
+    ends = np.append(0, np.cumsum(np.bincount(codes[codes >= 0], minlength=len(labels))))
     names = [_text(label) for label in labels]
     _refuse_twice(names, [repr(label) for label in labels])
+    ordered = _taken_over(frame, order)
     own = [
-        ClientTable(name, _taker(frame, rows), client)
-        for name, rows in zip(names, pieces, strict=True)
+        ClientTable(name, ordered.iloc[start:end], client)
+        for name, start, end in zip(names, ends[:-1], ends[1:], strict=True)
     ]
     return Given(own, unlabelled)
 
 
-def _taker(frame: pd.DataFrame, rows: Any) -> Any:
-    return lambda: frame.iloc[rows]
+def _taken_over(frame: pd.DataFrame, order: Any) -> pd.DataFrame:
+    """The rows in an order in which those of a client are next to each other.
+
+    Columns leave the frame one by one, so that a large table is not held twice.
+    """
+    columns = {}
+    for name in list(frame):
+        columns[name] = frame.pop(name).array.take(order)
+    return pd.DataFrame(columns, copy=False)
 
 
 def _from_dict(
@@ -112,12 +119,8 @@ def _from_dict(
                 f"data[{key!r}] (client {name!r}) must be a DataFrame, got {type(frame).__name__}"
             )
         own = _named(frame, f"the table of client {name!r}")
-        found.append(ClientTable(name, _whole(own), client, value=key))
+        found.append(ClientTable(name, own, client, value=key))
     return found
-
-
-def _whole(frame: pd.DataFrame) -> Any:
-    return lambda: frame
 
 
 def _named(frame: pd.DataFrame, what: str) -> pd.DataFrame:
@@ -182,12 +185,17 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame
 
 
 def _read_parquet(path: Path, keep: set[str] | None) -> pd.DataFrame:
-    from pyarrow import parquet
+    from pyarrow import default_memory_pool, parquet
 
-    names = parquet.read_schema(path).names
+    file = parquet.ParquetFile(path)
+    names = file.schema_arrow.names
     found = names if keep is None else [name for name in names if name in keep]
-    table = parquet.read_table(path, columns=found)
-    return table.to_pandas(self_destruct=True, split_blocks=True)
+    # One column at a time, into memory that is given back: the table is never held twice.
+    columns = {}
+    for name in found:
+        columns[name] = file.read(columns=[name]).column(name).to_pandas().copy()
+        default_memory_pool().release_unused()
+    return pd.DataFrame(columns, copy=False)
 
 
 def _listed(names: Any) -> str:

@@ -60,7 +60,7 @@ def statistics(problem: "GLM", x: Vector, i: int, robust: bool) -> Statistics:
     eta = block.design.eta(x)
     with np.errstate(over="ignore", invalid="ignore"):
         look = block.model.look(eta)
-        hessian = block.hessian(x)[0]
+        hessian = block._hessian(look)[0]
     A = block.design.A[0]
     w = block.model.w
     y = problem._rows.y[problem._rows_of(np.array([i]))]
@@ -142,12 +142,13 @@ def _deviance(family: Family | None, eta: Vector, y: Vector, w: Vector, look: Lo
         return 2 * float(look.value[0])
     if isinstance(family, Binomial):
         saturated = xlogy(y, y) + xlogy(1 - y, 1 - y)
-        return 2 * float(w @ (saturated + family.loss(eta, y)))
-    if isinstance(family, Poisson):
-        return 2 * float(w @ (xlogy(y, y) - y + family.loss(eta, y)))
-    if isinstance(family, Gamma):
-        return 2 * float(w @ (family.loss(eta, y) - np.log(y) - 1))
-    return 2 * float(look.value[0])  # gaussian and Huber: the loss itself, twice
+    elif isinstance(family, Poisson):
+        saturated = xlogy(y, y) - y
+    elif isinstance(family, Gamma):
+        saturated = -np.log(y) - 1
+    else:
+        saturated = np.zeros_like(y)  # gaussian and Huber: the loss itself, twice
+    return 2 * float(look.value[0] + w @ saturated)
 
 
 def _pearson(family: Family | None, eta: Vector, y: Vector, w: Vector) -> float:
@@ -178,4 +179,6 @@ def _likelihood(family: Family | None, eta: Vector, y: Vector, w: Vector, look: 
     if isinstance(family, Gamma):
         ratio = y * np.exp(-eta)
         return np.array([w @ np.log(ratio), w @ ratio, w @ np.log(y)], dtype=np.float64)
+    if isinstance(family, Binomial) and np.isin(y, (0.0, 1.0)).all():
+        return np.array([-float(look.value[0])])  # all constants are 0
     return np.array([family.likelihood(eta, y, w, 0.0)])

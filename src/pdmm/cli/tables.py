@@ -1,0 +1,219 @@
+"""``pdmm fit``, ``predict``, ``evaluate`` and ``show``: models from tables."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pdmm.cli.terminal import terminal
+
+Files = Annotated[
+    list[Path], typer.Argument(help="CSV or Parquet: one file, or one for each site.")
+]
+Model = Annotated[Path, typer.Argument(help="A model that `pdmm fit --out` wrote.")]
+Table = Annotated[Path, typer.Argument(help="A CSV or Parquet file.")]
+
+
+def fit(
+    files: Files,
+    formula: Annotated[str, typer.Option(help="E.g. 'died ~ age + C(sex) + bmi'.")],
+    client: Annotated[
+        str | None,
+        typer.Option(help="The column that says whose row it is; of several files, their names."),
+    ] = None,
+    family: Annotated[
+        str, typer.Option(help="gaussian, binomial, poisson, gamma, multinomial or cox.")
+    ] = "binomial",
+    l1: Annotated[str, typer.Option(help="Weight of |coefficients|, or cv.")] = "0",
+    l2: Annotated[str, typer.Option(help="Weight of coefficients²/2, or cv.")] = "0",
+    standardise: Annotated[
+        bool, typer.Option(help="Penalise columns as if their spread were 1.")
+    ] = False,
+    missing: Annotated[str, typer.Option(help="error, drop or mean.")] = "error",
+    covariance: Annotated[str, typer.Option(help="model, robust or client.")] = "model",
+    offset: Annotated[str | None, typer.Option(help="E.g. 'np.log(years)'.")] = None,
+    weights: Annotated[str | None, typer.Option(help="How often each row counts.")] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="pearson for overdispersed counts, or a number.")
+    ] = None,
+    folds: Annotated[str, typer.Option(help="Of cv: a number, or client.")] = "5",
+    seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The model file to write.")] = None,
+    report: Annotated[Path | None, typer.Option(help="The HTML page to write.")] = None,
+    sites: Annotated[bool, typer.Option(help="Print the table of sites.")] = True,
+) -> None:
+    """Fit a model to tables that stay with their sites, and print what was found."""
+    console = terminal()
+    with told():
+        from pdmm.tables import fit as fit_tables
+
+        for path, ending in ((out, None), (report, (".html", ".htm"))):
+            _check_writable(path, ending)
+        with console.status("Reading and fitting ..."):
+            found = fit_tables(
+                formula,
+                files[0] if len(files) == 1 else files,
+                client=client,
+                family=family,
+                l1=_penalty("l1", l1),
+                l2=_penalty("l2", l2),
+                standardise=standardise,
+                missing=_word(missing),
+                covariance=_word(covariance),
+                offset=offset,
+                weights=weights,
+                scale=_scale(scale),
+                folds=folds if folds == "client" else _whole("folds", folds),
+                seed=seed,
+            )
+        _print(found.summary())
+        if sites or out is not None or report is not None:
+            with console.status("Comparing the sites ..."):
+                table = found.sites
+        if sites and len(table) > 1:
+            _print("\n" + sites_table(found))
+        if out is not None:
+            _print(f"\nModel:  {found.save(out)}")
+        if report is not None:
+            with console.status("Writing the report ..."):
+                written = found.report(report)
+            _print(f"Report: {written}" if out is not None else f"\nReport: {written}")
+
+
+def predict(
+    model: Model,
+    table: Table,
+    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+) -> None:
+    """Predict the outcomes of new rows, one line for each row of the table."""
+    import pandas as pd
+
+    with told():
+        from pdmm.common.whole_files import write_whole
+        from pdmm.tables import load
+        from pdmm.tables.reading import read_table
+
+        fitted = load(model)
+        frame = read_table(table)
+        mean = fitted.predict(frame)
+        if isinstance(mean, pd.DataFrame):
+            found = mean.add_prefix("probability ")
+        else:
+            found = mean.rename("prediction").to_frame()
+        if fitted.family in ("binomial", "multinomial"):
+            found["class"] = fitted.predict_class(frame)
+        write_whole(out, found.to_csv(index=False).encode())
+        gaps = int(found.iloc[:, 0].isna().sum())
+        said = f", {gaps} of them without a prediction: entries are missing" if gaps else ""
+        _print(f"{out}: {len(found):,} rows{said}")
+
+
+def evaluate(
+    model: Model,
+    table: Table,
+    client: Annotated[
+        str | None, typer.Option(help="The column of the sites, if not the model's.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A CSV file for the table.")] = None,
+) -> None:
+    """Say how well a model predicts outcomes that are known, for each site and for all."""
+    with told():
+        from pdmm.common.whole_files import write_whole
+        from pdmm.tables import load
+        from pdmm.tables.reading import read_table
+
+        found = load(model).evaluate(read_table(table), client)
+        _print(found.to_string(float_format=lambda value: f"{value:.4g}"))
+        if out is not None:
+            write_whole(out, found.to_csv().encode())
+            _print(f"\n{out}")
+
+
+def show(model: Model) -> None:
+    """Print what a model file holds."""
+    with told():
+        from pdmm.tables import load
+
+        fitted = load(model)
+        _print(fitted.summary())
+        if len(fitted.stored.sites) > 1:
+            _print("\n" + sites_table(fitted))
+        how = fitted.stored.how
+        _print(f"\nMade {how['made']} by pdmm {how['pdmm']}: {how['method']}.")
+
+
+def sites_table(fitted: Any) -> str:
+    """Rows, events and score tests of the sites, as text."""
+    table = fitted.sites
+    shown = table[[name for name in table if not str(name).startswith("own ")]]
+    formats = {"score": "{:.2f}", "pvalue": "{:.3g}", "events": "{:,.10g}", "df": "{:.0f}"}
+    columns = {name: formats[name].format for name in shown if name in formats}
+    most = 40
+    text = shown.head(most).to_string(formatters=columns, na_rep="-")
+    if len(shown) > most:
+        text += f"\n... and {len(shown) - most} more sites"
+    return str(text)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Errors in one sentence, and warnings as lines, on the terminal."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *rest, **more: print(
+            f"Warning: {message}", file=sys.stderr
+        )
+        try:
+            yield
+        except ImportError as error:
+            print(str(error), file=sys.stderr)
+            raise typer.Exit(1) from None
+        except (ValueError, OSError) as error:
+            print(f"Error: {error}", file=sys.stderr)
+            raise typer.Exit(1) from None
+
+
+def _print(text: str) -> None:
+    """As it is: tables are not wrapped."""
+    print(text)
+
+
+def _check_writable(path: Path | None, endings: tuple[str, ...] | None) -> None:
+    """Refuse before the work is done what could not be written after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: give the name of a file")
+    if endings is not None and path.suffix.lower() not in endings:
+        raise ValueError(f"{path} must end in {' or '.join(endings)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _penalty(name: str, text: str) -> Any:
+    return text if text == "cv" else _number(name, text)
+
+
+def _scale(text: str | None) -> Any:
+    return text if text in (None, "pearson") else _number("scale", str(text))
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--{name} must be a number, got {text!r}") from None
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"--{name} must be a whole number, or client, got {text!r}") from None
+
+
+def _word(text: str) -> Any:
+    """An argument whose few words the library checks itself."""
+    return text
