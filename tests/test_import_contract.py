@@ -32,13 +32,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "solve": {
         *("run", "engines", "links", "methods", "problems", "regularisers", "result", "common"),
     },
+    "tables": {"solve", "problems", "regularisers", "result", "common"},
     "certifying": {"run", "engines", "problems", "regularisers", "result", "common"},
     # beside it
     "graphs": {"problems", "result", "common"},
     "theory": {"engines", "methods", "problems", "common"},
     PUBLIC: {
         *("solve", "certifying", "graphs", "theory", "engines", "links", "methods", "problems"),
-        *("regularisers", "result", "common"),
+        *("regularisers", "result", "common", "tables"),
     },
     # on top of the public names
     "data": {"common"},
@@ -46,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "paper": {PUBLIC, "report", "data", "theory", "engines", "common"},
     "flare": {PUBLIC, "engines", "methods", "common"},
     "federation": {"flare"},
-    "cli": {PUBLIC, "paper", "report", "data", "federation", "flare", "common"},
+    "cli": {PUBLIC, "tables", "paper", "report", "data", "federation", "flare", "common"},
 }
 
 # A method is tried out by running it: these import the public names when they are called.
@@ -58,7 +59,7 @@ WHEN_CALLED: set[tuple[str, str]] = {
 # What `import pdmm` does not bring along: it is loaded where it is used.
 HEAVY = (
     *("matplotlib", "typer", "rich", "torch", "nvflare", "mpi4py", "networkx", "safetensors"),
-    *("pandas", "pooch", "psutil"),
+    *("pandas", "pooch", "psutil", "formulaic", "sklearn", "pyarrow"),
 )
 
 

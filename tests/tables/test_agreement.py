@@ -1,4 +1,4 @@
-"""What clients agree on: the fit is that of the pooled table, or one sentence says what is wrong."""
+"""What clients agree on: a fit as of the pooled table, or a sentence that says what is wrong."""
 
 from typing import Any
 

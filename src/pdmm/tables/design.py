@@ -108,20 +108,21 @@ def build(
     y = {name: own.y for name, own in rows.items()}
     w = None if first.weights is None else {name: own.weights for name, own in rows.items()}
     added = None if first.offset is None else {name: own.offset for name, own in rows.items()}
-    X = {}
-    for name in names:
-        X[name] = rows.pop(name).X[:, place]
     if family == "cox":
         intercept = False
         columns = tuple(inner)
-    if not inner and not intercept:
-        raise ValueError("the formula has nothing on its right that Cox's model could use")
+        if not inner:
+            raise ValueError("the formula has nothing on its right that Cox's model could use")
+    X = {}
+    for name in names:
+        own = rows.pop(name).X
+        X[name] = own[:, place] if inner else own
     index = None if reference is None or reference is False else _class(reference, encoding.classes)
     problem = GLM(
         X,
         y,
         family,
-        intercept,
+        intercept and bool(inner),  # alone, it is a column as any other
         sample_weight=w,
         offset=added,
         reference=reference if index is None else index,

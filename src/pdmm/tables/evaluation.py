@@ -121,9 +121,9 @@ def _calibration(eta: Vector, y: Vector, w: Vector) -> tuple[float, float]:
         result = solve(GLM([eta[:, None]], [y], sample_weight=[w]), curvature="full")
         if result.certificate.gap is not None:
             slope = float(result.x[0])
-    nothing = np.zeros((len(y), 0))
-    shift = solve(GLM([nothing], [y], sample_weight=[w], offset=[eta]), curvature="full")
-    return slope, float(shift.x[0])
+    ones = np.ones((len(y), 1))
+    shift = GLM([ones], [y], intercept=False, sample_weight=[w], offset=[eta])
+    return slope, float(solve(shift, curvature="full").x[0])
 
 
 def _multinomial(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:

@@ -232,8 +232,8 @@ class Fit:
         found.index.name = self._stored.client or "client"
         if self._table is not None:
             found = found.join(self._computed_at_clients())
-        whole = dict.fromkeys(("rows", "dropped"), int)
-        shown = found.astype(whole).drop(columns=["n"])
+        kinds = {name: int if name in ("rows", "dropped") else float for name in found}
+        shown = found.astype(kinds).drop(columns=["n"])
         if self.family not in ("binomial", "cox"):
             shown = shown.drop(columns=["events"])
         return shown

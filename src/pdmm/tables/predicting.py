@@ -55,7 +55,7 @@ def right_columns(stored: Stored) -> list[str]:
 
 
 def _refuse_unknown(factor: str, levels: Any, labels: Any) -> None:
-    unknown = [level for level in pd.unique(labels) if level not in levels]
+    unknown = [level for level in pd.unique(labels).tolist() if level not in levels]
     if unknown:
         known = ", ".join(repr(level) for level in levels[:8])
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Every number of a fit beside statsmodels' on the pooled table, and scikit-learn's if penalised."""
+"""Every number of a fit beside statsmodels' and scikit-learn's on the pooled table."""
 
 import warnings
 from collections.abc import Callable
