@@ -278,6 +278,20 @@ def test_what_scikit_learn_lacks_is_said() -> None:
         offset.to_sklearn()
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_the_proven_error_is_in_standard_errors_whatever_the_unit(unit: float) -> None:
+    table = patients().assign(bmi=lambda frame: unit * frame.bmi)
+    fit = pdmm.fit("bmi ~ age + sex", table, "ward", "gaussian")
+    X = np.column_stack([np.ones(len(table)), table.age, table.sex == "m"]).astype(float)
+    exact = np.linalg.lstsq(X, table.bmi / unit)[0] * unit
+    assert fit.error_bound is not None
+    assert fit.error_bound < 1e-9
+    found = float((np.abs(fit.params - exact) / fit.bse).max())
+    assert found < 1e-9
+    scaled = pdmm.fit("bmi ~ age + sex", table, "ward", "gaussian", scale=4.0 * fit.scale)
+    assert scaled.error_bound == pytest.approx(fit.error_bound / 2, rel=1e-9)
+
+
 def test_numbers_do_not_depend_on_the_split() -> None:
     table = patients()
     rng = np.random.default_rng(1)

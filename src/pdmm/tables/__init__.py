@@ -6,7 +6,8 @@ try:
 except ImportError as error:
     raise ImportError(f"models from tables need {error.name}: pip install 'pdmm[tables]'") from None
 
+from pdmm.tables.example import load_rand_health
 from pdmm.tables.fitted import Fit, load
 from pdmm.tables.fitting import fit
 
-__all__ = ["Fit", "fit", "load"]
+__all__ = ["Fit", "fit", "load", "load_rand_health"]

@@ -74,6 +74,18 @@ class Fit:
         return self._stored.certificate
 
     @property
+    def error_bound(self) -> float | None:
+        """No coefficient is further from the pooled estimate than so many of its standard errors.
+
+        None where that is not proven, or there are no standard errors.
+        """
+        inference, proven = self._stored.inference, self.certificate.standard_errors
+        if proven is None or inference.covariance is None or inference.spread is None:
+            return None
+        errors = np.sqrt(np.diag(inference.covariance))
+        return proven * float((inference.spread / errors).max())
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how the data were read."""
         return self._stored.notes

@@ -24,8 +24,8 @@ class Inference(NamedTuple):
     scale: float
     covariance: Vector | None
     """(d, d) in the order of x; None where there is none."""
-    information: Vector | None
-    """The inverse of the information, times the scale: the model's covariance."""
+    spread: Vector | None
+    """(d,): the roots of the diagonal of the inverse Hessian, in which certificates measure."""
     log_likelihood: float
     deviance: float
     pearson: float
@@ -68,7 +68,7 @@ def infer(
         n=total.n,
         scale=phi,
         covariance=None,
-        information=None,
+        spread=None,
         log_likelihood=log_likelihood(total, family, phi),
         deviance=total.deviance,
         pearson=total.pearson,
@@ -77,7 +77,7 @@ def infer(
         return shown
     model = phi * inverse(total.expected)
     return shown._replace(
-        information=model,
+        spread=np.sqrt(np.diag(inverse(total.hessian))),
         covariance=model if covariance == "model" else _sandwich(total, each, family, covariance),
     )
 

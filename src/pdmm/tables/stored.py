@@ -158,9 +158,7 @@ def _from_json(body: dict[str, Any]) -> Stored:
     written = Formula(**(vars(formula) | {"text": encoding["formula"]}))
     layout = body.pop("layout")
     inference = body.pop("inference")
-    matrices: dict[str, Any] = {
-        name: _matrix(inference[name]) for name in ("covariance", "information")
-    }
+    matrices: dict[str, Any] = {name: _matrix(inference[name]) for name in ("covariance", "spread")}
     scalars = ("n", "scale", "log_likelihood", "deviance", "pearson")
     numbers: dict[str, Any] = {name: _number(inference[name]) for name in scalars}
     certificate = body.pop("certificate")

@@ -28,7 +28,7 @@ def summarise(fit: "Fit") -> Summary:
     """The fit as text."""
     stored = fit.stored
     lines = [
-        f"{title(stored.family)}: {fit.formula}",
+        *textwrap.wrap(f"{title(stored.family)}: {fit.formula}", WIDTH, subsequent_indent="    "),
         "=" * WIDTH,
         *_facts(fit),
         "-" * WIDTH,
@@ -138,11 +138,10 @@ def in_words(fit: Any) -> str:
     certificate = fit.certificate
     if certificate.gap is None:
         return f"Nothing is certified: {fit.stored.how['reason']}."
-    if certificate.standard_errors is not None and not fit.stored.penalised:
-        bound = ceiling(certificate.standard_errors)
+    if fit.error_bound is not None:
         return (
-            f"Certified: each coefficient is within {bound} standard errors of the estimate on the "
-            "pooled table."
+            f"Certified: each coefficient is within {ceiling(fit.error_bound)} standard errors of "
+            "the estimate on the pooled table."
         )
     return (
         "Certified: the objective is within "
