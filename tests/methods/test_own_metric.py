@@ -187,3 +187,20 @@ def test_what_does_not_go_together_is_refused() -> None:
         pdmm.AGPDMM(metric="own")
     with pytest.raises(ValueError, match="needs curvature='full'"):
         pdmm.solve(glm("poisson"), OWN, curvature="diagonal")
+
+
+@pytest.mark.parametrize("metric", ["own", "full"])
+@pytest.mark.parametrize(
+    "h", [None, pdmm.SquaredL2(1.0), pdmm.SquaredL2(np.ones(12)), pdmm.L1(1.0)]
+)
+def test_directions_that_the_data_do_not_determine_do_no_harm(
+    metric: Any, h: pdmm.Regulariser | None
+) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4, 50, 3))
+    y = rng.integers(0, 3, size=(4, 50))
+    problem = pdmm.GLM(X, y, "multinomial", reference=False)  # one in each column is undetermined
+    best = pdmm.solve(problem, regulariser=h, rounds=20).history["objective"][-1]
+    method = pdmm.PDMM(metric=metric)
+    result = pdmm.solve(problem, method, 40, regulariser=h)
+    assert result.history["objective"][-1] - best < 1e-2

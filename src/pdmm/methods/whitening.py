@@ -31,6 +31,8 @@ class Factor(NamedTuple):
     columns that are lost."""
     kept: Flags
     """(d,): which columns are not lost."""
+    raised: Flags
+    """(d,): which columns are kept although they may be rounding alone."""
     undetermined: Vector
     """(d, k): a direction of y for each column that is lost, along which H is 0 to rounding."""
     least: float
@@ -92,14 +94,15 @@ def factor(M: Vector, T: Vector) -> Factor:
         scale=scale,
         L=L,
         kept=kept,
+        raised=raised,
         undetermined=_undetermined(E, L, kept) / scale[:, None],
         least=max(least, noise) * smallest,
-        vague=raised or least < noise,
+        vague=bool(raised.any()) or least < noise,
     )
 
 
-def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bool]:
-    """The factor, which columns it has, and whether a pivot had to be raised.
+def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, Flags]:
+    """The factor, which columns it has, and which pivots had to be raised.
 
     Args:
         E: a matrix whose diagonal is 1, or 0 in columns that are nearly nothing.
@@ -109,7 +112,7 @@ def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bo
     d = len(E)
     L = np.eye(d)
     kept = np.zeros(d, dtype=bool)
-    raised = False
+    raised = np.zeros(d, dtype=bool)
     for j in range(d):
         row = np.zeros(j)
         if kept[:j].any():
@@ -122,7 +125,7 @@ def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bo
                 continue
         if pivot < 10 * noise:
             pivot = max(pivot, 0.0) + noise
-            raised = True
+            raised[j] = True
         L[j, :j] = row
         L[j, j] = np.sqrt(pivot)
         kept[j] = True

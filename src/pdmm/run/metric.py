@@ -93,7 +93,11 @@ def _full(clients: Clients, x0: Vector, h: Regulariser | None, weight: float) ->
         centre = x0
         found = clients.curvature(centre, T)
     again = factor(found.hessian / weight, T)
-    variables = Mixed(centre, again.whiten(T))
+    T = again.whiten(T)
+    # What the data do not determine is as long here as rounding is short: go back to the column.
+    undetermined = ~again.kept | again.raised
+    T[:, undetermined] = np.diag(1 / factored.scale)[:, undetermined]
+    variables = Mixed(centre, T)
     what = "the Hessians, at two points"
     return Measured(variables, 2, 2 * size, 2 * size, what)
 
