@@ -204,3 +204,14 @@ def test_directions_that_the_data_do_not_determine_do_no_harm(
     method = pdmm.PDMM(metric=metric)
     result = pdmm.solve(problem, method, 40, regulariser=h)
     assert result.history["objective"][-1] - best < 1e-2
+
+
+@pytest.mark.parametrize("metric", ["full", "diagonal"])
+def test_in_a_common_metric_auto_relaxes_what_a_flat_client_does_not_damp(metric: Any) -> None:
+    X, y = table("poisson")
+    problem = pdmm.GLM(X, y, "poisson")
+    result = pdmm.solve(problem, pdmm.PDMM(rho="auto", metric=metric), 60, tolerance=1e-10)
+    assert "certified" in result.reason
+    assert any(sentence.startswith("relaxation 0.9") for sentence in result.choices)
+    given = pdmm.solve(problem, pdmm.PDMM(rho="auto", metric=metric, relaxation=0.5), 3)
+    assert "relaxation=0.5" in repr(given.method)
