@@ -215,3 +215,16 @@ def test_in_a_common_metric_auto_relaxes_what_a_flat_client_does_not_damp(metric
     assert any(sentence.startswith("relaxation 0.9") for sentence in result.choices)
     given = pdmm.solve(problem, pdmm.PDMM(rho="auto", metric=metric, relaxation=0.5), 3)
     assert "relaxation=0.5" in repr(given.method)
+
+
+@pytest.mark.parametrize("metric", ["own", "diagonal"])
+@pytest.mark.parametrize("seed", range(4))
+def test_huber_has_a_metric_where_its_second_derivative_is_0(metric: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 3))
+    y = X.sum(axis=1) + rng.standard_t(1.5, size=30)
+    parts = np.array_split(np.arange(30), 4)
+    problem = pdmm.GLM([X[rows] for rows in parts], [y[rows] for rows in parts], pdmm.Huber(0.5))
+    best = problem.objective(pdmm.solve(problem).x)
+    result = pdmm.solve(problem, pdmm.PDMM(metric=metric), 60)
+    assert problem.objective(result.x) - best < 1e-4

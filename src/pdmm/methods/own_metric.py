@@ -127,7 +127,7 @@ class OwnMetric(Method[Server, Memory, Message, Upload, Nothing]):
         u = memory.u
         renewal = memory.P[..., :0]
         if message.renew:
-            renewal = packed(self._metric(f.hessian(x_s))) - memory.P
+            renewal = packed(self._metric(f.majorant(x_s))) - memory.P
             P = P + symmetric(renewal)
             u = _times(P, x_s) + self._dual(memory, x_s, f)
         z = np.linalg.solve(P, u[..., None])[..., 0]
