@@ -249,8 +249,9 @@ class Newton(Method):
         if server.lost and not server.vague and server.arrived:
             return (
                 f"{server.lost} of the {len(server.trial)} directions of x are not determined by "
-                "the data, to rounding (columns depend on each other): x is the shortest of the "
-                "minimisers, and nothing is certified"
+                "the data, to rounding (columns depend on each other, or classes do with "
+                "reference=False): x is the shortest of the minimisers, or with l1 or bounds one "
+                "of them, and nothing is certified"
             )
         return ""
 
