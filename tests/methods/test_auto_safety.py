@@ -296,3 +296,23 @@ def test_one_client_and_nothing_to_do() -> None:
     for method in (None, *every_auto().values()):
         result = pdmm.solve(flat, method, 5, x0=[1.0, -2.0])
         np.testing.assert_array_equal(result.x, [1.0, -2.0])
+
+
+# --- clients with flat directions ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [None, "diagonal", "full"])
+@pytest.mark.parametrize("seed", [4, 7])
+def test_rho_does_not_fall_for_ever_where_one_client_is_flat_and_a_penalty_is_not(
+    metric: Any, seed: int
+) -> None:
+    rng = np.random.default_rng(70 + seed)
+    rows = int(rng.integers(60, 300))
+    columns = int(rng.integers(2, 12))
+    X = rng.normal(size=(rows, columns)) * 10 ** rng.uniform(-1, 1, columns)
+    y = X @ rng.normal(size=columns) / 5 + rng.normal(size=rows)
+    cuts = [rows // 3, rows // 3 + 4, rows // 2]  # the second client has four rows
+    problem = pdmm.GLM(np.split(X, cuts), np.split(y, cuts), "gaussian")
+    method = pdmm.PDMM(rho="auto", metric=metric)
+    result = pdmm.solve(problem, method, 120, regulariser=pdmm.SquaredL2(1.0), curvature="full")
+    assert result.history["objective"][-1] <= result.history["objective"].min() * (1 + 1e-2)

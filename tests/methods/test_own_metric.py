@@ -187,3 +187,44 @@ def test_what_does_not_go_together_is_refused() -> None:
         pdmm.AGPDMM(metric="own")
     with pytest.raises(ValueError, match="needs curvature='full'"):
         pdmm.solve(glm("poisson"), OWN, curvature="diagonal")
+
+
+@pytest.mark.parametrize("metric", ["own", "full"])
+@pytest.mark.parametrize(
+    "h", [None, pdmm.SquaredL2(1.0), pdmm.SquaredL2(np.ones(12)), pdmm.L1(1.0)]
+)
+def test_directions_that_the_data_do_not_determine_do_no_harm(
+    metric: Any, h: pdmm.Regulariser | None
+) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4, 50, 3))
+    y = rng.integers(0, 3, size=(4, 50))
+    problem = pdmm.GLM(X, y, "multinomial", reference=False)  # one in each column is undetermined
+    best = pdmm.solve(problem, regulariser=h, rounds=20).history["objective"][-1]
+    method = pdmm.PDMM(metric=metric)
+    result = pdmm.solve(problem, method, 40, regulariser=h)
+    assert result.history["objective"][-1] - best < 1e-2
+
+
+@pytest.mark.parametrize("metric", ["full", "diagonal"])
+def test_in_a_common_metric_auto_relaxes_what_a_flat_client_does_not_damp(metric: Any) -> None:
+    X, y = table("poisson")
+    problem = pdmm.GLM(X, y, "poisson")
+    result = pdmm.solve(problem, pdmm.PDMM(rho="auto", metric=metric), 60, tolerance=1e-10)
+    assert "certified" in result.reason
+    assert any(sentence.startswith("relaxation 0.9") for sentence in result.choices)
+    given = pdmm.solve(problem, pdmm.PDMM(rho="auto", metric=metric, relaxation=0.5), 3)
+    assert "relaxation=0.5" in repr(given.method)
+
+
+@pytest.mark.parametrize("metric", ["own", "diagonal"])
+@pytest.mark.parametrize("seed", range(4))
+def test_huber_has_a_metric_where_its_second_derivative_is_0(metric: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 3))
+    y = X.sum(axis=1) + rng.standard_t(1.5, size=30)
+    parts = np.array_split(np.arange(30), 4)
+    problem = pdmm.GLM([X[rows] for rows in parts], [y[rows] for rows in parts], pdmm.Huber(0.5))
+    best = problem.objective(pdmm.solve(problem).x)
+    result = pdmm.solve(problem, pdmm.PDMM(metric=metric), 60)
+    assert problem.objective(result.x) - best < 1e-4

@@ -57,16 +57,23 @@ def test_rho_stays_where_there_is_nothing_to_judge_by() -> None:
 
 def test_rho_is_not_lowered_by_moves_in_flat_directions() -> None:
     penalty = Penalty.start(10.0, adapts=True).after_good_round(1)
-    flat = moves_of(np.diag([10.0] + 99 * [0.0]))
-    assert flat.perpendicular()
+    flat = moves_of(np.diag([10.0] + 29 * [0.0]))
+    assert flat.perpendicular(spectral.PERPENDICULAR)
     assert penalty.proposed(2, flat, EPS, flat=True) == 10.0
     assert penalty.proposed(2, flat, EPS, flat=False) < 10.0  # where that is how f_i bends
     steep = moves_of(np.diag([1e4] + 99 * [0.0]))
     assert penalty.proposed(2, steep, EPS, flat=True) > 10.0  # it may always rise
     bent = moves_of(0.5 * np.eye(4))
-    assert not bent.perpendicular()
+    assert not bent.perpendicular(spectral.PERPENDICULAR)
     assert penalty.proposed(2, bent, EPS, flat=True) == pytest.approx(1.0)
-    assert not Moves(1.0, 1.0, 0.0, 1.0, 0.0).perpendicular()  # linear functions: any rho will do
+    linear = Moves(1.0, 1.0, 0.0, 1.0, 0.0)
+    assert not linear.perpendicular(spectral.PERPENDICULAR)  # any rho will do
+
+
+def test_rho_is_not_lowered_where_lam_hardly_changes_along_x_whatever_is_known() -> None:
+    penalty = Penalty.start(10.0, adapts=True).after_good_round(1)
+    nearly_all_flat = moves_of(np.diag([10.0] + 9999 * [0.0]))
+    assert penalty.proposed(2, nearly_all_flat, EPS, flat=False) == 10.0
 
 
 def test_rho_is_due_in_rounds_further_and_further_apart() -> None:

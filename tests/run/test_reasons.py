@@ -129,6 +129,9 @@ def test_what_a_certificate_says() -> None:
     assert said.startswith("certified after round 7: F(x) - F* is proven to be at most 1.5e-07")
     assert said.endswith("the gap below tolerance=1e-06 times its first value")
     assert reasons.certified(none, 7, 1e-6).startswith("certified stationary after round 7: ‖grad")
+    of_likelihood = reasons.certified(none, 7, 1e-6, likelihood=True)
+    assert of_likelihood.startswith("stopped after round 7: ‖grad F(x)‖ is 1e-05, below tolerance")
+    assert "proves no optimum" in of_likelihood
     rounded = certificate(1e-20, rounding=1e-19)
     assert reasons.certified(rounded, 7, 1e-6).endswith("at most 0.25, which is rounding")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Lasso
 
 import pdmm
 
@@ -161,3 +162,30 @@ def test_separation_is_said_and_not_certified() -> None:
 def test_what_was_not_reached_is_said_in_standard_errors() -> None:
     result = pdmm.solve(glm("binomial"), pdmm.Newton(), rounds=2)
     assert result.reason.startswith("all 2 rounds done, 1e-08 of a standard error not reached")
+
+
+@pytest.mark.parametrize("c", [5.0, 0.01])
+def test_the_lasso_with_more_columns_than_rows_takes_few_rounds(c: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    y = X[:, :3].sum(axis=1) + rng.standard_normal(40)
+    problem = pdmm.GLM(np.split(X, 4), np.split(y, 4), "gaussian")
+    result = pdmm.solve(problem, regulariser=pdmm.L1(c))
+    assert result.rounds <= 12
+    assert "not determined by the data" in result.reason
+    assert result.certificate.gap is None
+    theirs = Lasso(c / 40, tol=1e-14, max_iter=10**6).fit(X, y)
+    np.testing.assert_allclose(result.x[:-1], theirs.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_an_elastic_net_with_more_columns_than_rows_is_certified_in_few_rounds(family: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 60))
+    y = rng.poisson(np.exp(X[:, :3].sum(axis=1) / 4)).astype(float)
+    if family == "binomial":
+        y = np.minimum(y, 1.0)
+    problem = pdmm.GLM(np.split(X, 4), np.split(y, 4), family)
+    result = pdmm.solve(problem, regulariser=pdmm.ElasticNet(5.0, 1.0))
+    assert result.rounds <= 10
+    assert result.certificate.gap is not None

@@ -100,6 +100,10 @@ class Scaled(Variables):
         others = np.flatnonzero(self.intercepts != np.arange(len(self.scale)))
         return others, self.intercepts[others]
 
+    def own_intercepts(self) -> npt.NDArray[np.int64]:
+        """The entries that are intercepts of others."""
+        return np.unique(self._entries()[1])
+
     def times(self, y: Any) -> Vector:
         x = np.asarray(y) * self.scale
         others, own = self._entries()

@@ -128,6 +128,9 @@ class _Blank:
         d = self.zeros.shape[-1]
         return np.zeros((1, d, d))
 
+    def majorant(self, x: Floats) -> Floats:
+        return self.hessian(x)
+
     def curvature(self, x: Floats, T: Any = None) -> Curvature:
         k = self.zeros.shape[-1] if T is None else T.shape[-1]
         one = np.zeros(1)

@@ -221,7 +221,9 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
             return self._taken_back(s, prox)
         s = self._kept(s, mean, size)
         moves = Moves(*mean.sizes.tolist())
-        rho = s.penalty.proposed(s.rounds, moves, self.precision, self.flat)
+        # In a metric nobody has asked how each client's function bends.
+        flat = self.flat or self.inner.metric is not None
+        rho = s.penalty.proposed(s.rounds, moves, self.precision, flat)
         s = s._replace(penalty=s.penalty.after_good_round(s.rounds))
         if rho != s.penalty.rho:
             return self._with_rho(s, rho, prox)

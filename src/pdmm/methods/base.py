@@ -94,6 +94,9 @@ class CurvedOracle(Oracle, Protocol):
     def hessian(self, x: Array) -> Array:
         """Hessian of f_i at x."""
 
+    def majorant(self, x: Array) -> Array:
+        """The same for a metric, which must not be 0 where f_i bends a little further on."""
+
     def curvature(self, x: Array, T: Array | None = None) -> Any:
         """Value, gradient and Hessian at x in the coordinates of T; see ``problems.Curvature``."""
 

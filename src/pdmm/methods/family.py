@@ -121,14 +121,17 @@ class Family(Method):
 
     def auto_in_metric(self, adaptive: bool) -> tuple[Self, Reasons]:
         """Put numbers in the place of rho="auto" where the rounds are in a metric."""
+        relaxation = self.relaxation
+        why: Reasons = ()
+        if self.exact:
+            relaxation, why = auto_relaxation(self.relaxation, self.metric == "own")
         if self.metric == "own":
-            relaxation, why = auto_relaxation(self.relaxation)
             return self.with_parameters(rho=1.0, relaxation=relaxation), (
                 "rho is 1: each client's metric is its own Hessian, nearly",
                 *why,
             )
         rho, told = in_metric(adaptive)
-        return self.with_parameters(rho=rho), (told,)
+        return self.with_parameters(rho=rho, relaxation=relaxation), (told, *why)
 
     def adapting(self, chosen: tuple[str, ...], precision: float, flat: bool = False) -> Method:
         adapt = "rho" in chosen or "gamma" in chosen

@@ -240,11 +240,18 @@ class Newton(Method):
                 "grows, as where a part of the outcomes is separated, and there seems to be no "
                 "minimum; a penalty gives one"
             )
+        if server.lost == len(server.trial) and not server.at.hessian.any():
+            return (
+                "F is the same for every x, so that the data say nothing of it: in Cox's model, "
+                "there are no events (or nobody else was at risk when they happened); elsewhere, "
+                "all columns are 0. Nothing is certified"
+            )
         if server.lost and not server.vague and server.arrived:
             return (
                 f"{server.lost} of the {len(server.trial)} directions of x are not determined by "
-                "the data, to rounding (columns depend on each other): x is the shortest of the "
-                "minimisers, and nothing is certified"
+                "the data, to rounding (columns depend on each other, or classes do with "
+                "reference=False): x is the shortest of the minimisers, or with l1 or bounds one "
+                "of them, and nothing is certified"
             )
         return ""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pdmm.methods.pdmm import PDMM
 
 COMMON = 1e-3  # of the mean Hessian, in each P_i: a client's own Hessian may be singular
+COMMON_RELAXATION = 0.9  # of "auto" in a metric that all share
 RELAXATION = 0.7  # of "auto": P_i is not H_i for long, and longer steps may then fail
 
 
@@ -126,7 +127,7 @@ class OwnMetric(Method[Server, Memory, Message, Upload, Nothing]):
         u = memory.u
         renewal = memory.P[..., :0]
         if message.renew:
-            renewal = packed(self._metric(f.hessian(x_s))) - memory.P
+            renewal = packed(self._metric(f.majorant(x_s))) - memory.P
             P = P + symmetric(renewal)
             u = _times(P, x_s) + self._dual(memory, x_s, f)
         z = np.linalg.solve(P, u[..., None])[..., 0]
@@ -194,13 +195,23 @@ class OwnMetric(Method[Server, Memory, Message, Upload, Nothing]):
         return Server(u=u, S=S, x=x, heard=server.heard + share)
 
 
-def auto_relaxation(given: float) -> tuple[float, Reasons]:
-    """The relaxation of ``rho="auto"``, and why."""
+def auto_relaxation(given: float, own: bool) -> tuple[float, Reasons]:
+    """The relaxation of ``rho="auto"`` in a metric, and why.
+
+    Args:
+        given: the user's, or 1.
+        own: whether each client has a metric of its own, or all have one.
+    """
     if given < 1:
         return given, ()
-    return RELAXATION, (
-        f"relaxation {RELAXATION}: each client's metric is its Hessian somewhere on the way, and "
-        "longer steps may overshoot",
+    if own:
+        return RELAXATION, (
+            f"relaxation {RELAXATION}: each client's metric is its Hessian somewhere on the way, "
+            "and longer steps may overshoot",
+        )
+    return COMMON_RELAXATION, (
+        f"relaxation {COMMON_RELAXATION}: with 1, what goes to and fro where a client's function "
+        "is flat hardly fades",
     )
 
 

@@ -6,9 +6,10 @@ apart. Only where it goes the same way again and again, as on functions like exp
 may change by any factor along the way, it goes on in every round, and that does not count. A run
 of changes one way costs two that count and is bounded itself, so every run ends with one rho.
 
-Where no client's function bends in every direction, most of the change of x may lie where f_i is
-flat and lam_i cannot change. The quotient is then far too small, and the two changes are nearly
-perpendicular, which shows it: such a rho is not taken.
+Where a client's function does not bend in every direction, most of the change of x may lie where
+f_i is flat and lam_i cannot change. The quotient is then far too small, and the two changes are
+nearly perpendicular, which shows it: such a rho is not taken. A regulariser holds x_s where the
+clients' functions are flat, so that without this rule rho would fall for ever.
 
 References:
     Xu, Figueiredo, Goldstein, "Adaptive ADMM with spectral penalty parameter selection",
@@ -26,6 +27,7 @@ SMALLEST = 2.0  # a smaller change is not worth a fresh start
 LARGE = 3.0  # factor from which on a change counts as one more of the same way
 COUNTED = 2  # changes one way that count; those that follow the same way do not
 PERPENDICULAR = 0.3  # a cosine below it says that x moves where the functions are flat
+CERTAINLY = 0.03  # the same where they are thought to bend: curvatures 1 : 4000 are above it
 FOLLOWED = 40  # changes one way, at most, that are not counted but for the first
 
 
@@ -42,9 +44,9 @@ class Moves(NamedTuple):
         """Whether x has moved by more than its last digits."""
         return not self.dx <= (1e5 * precision) ** 2 * self.x
 
-    def perpendicular(self) -> bool:
+    def perpendicular(self, cosine: float) -> bool:
         """Whether x moves mostly where lam does not change."""
-        return self.product < PERPENDICULAR * math.sqrt(self.dx * self.dlam)
+        return self.product < cosine * math.sqrt(self.dx * self.dlam)
 
 
 class Penalty(NamedTuple):
@@ -77,7 +79,7 @@ class Penalty(NamedTuple):
         if not moves.beyond_rounding(precision):
             return self.rho
         rho = spectral_rho(moves, self.rho / LARGEST, self.rho * LARGEST)
-        if flat and rho < self.rho and moves.perpendicular():
+        if rho < self.rho and moves.perpendicular(PERPENDICULAR if flat else CERTAINLY):
             return self.rho
         factor = max(rho / self.rho, self.rho / rho)
         return rho if factor > SMALLEST else self.rho

@@ -18,6 +18,7 @@ Flags = npt.NDArray[np.bool_]
 EPS = float(np.finfo(np.float64).eps)
 LOST = 1e-11  # of what is added up in a direction: what is left is no more than its rounding
 DOUBTFUL = 1e-6  # a pivot, of 1, that is looked at closely
+NEXT_TO_NOTHING = 1e-5  # of 1: what a lost column is given, so that proximal steps have an answer
 LEAST_SCALE = 1e-9  # of what is added up in a column
 
 
@@ -29,8 +30,12 @@ class Factor(NamedTuple):
     L: Vector
     """(d, d): the Cholesky factor of what is left when these are divided out, the identity in the
     columns that are lost."""
+    filled: Vector
+    """(d, d): the same with the columns that are lost, which have next to nothing of their own."""
     kept: Flags
     """(d,): which columns are not lost."""
+    raised: Flags
+    """(d,): which columns are kept although they may be rounding alone."""
     undetermined: Vector
     """(d, k): a direction of y for each column that is lost, along which H is 0 to rounding."""
     least: float
@@ -62,8 +67,8 @@ class Factor(NamedTuple):
         return np.asarray(x - basis @ (basis.T @ x))
 
     def in_x(self, T: Vector) -> Vector:
-        """The factored matrix in the coordinates of x."""
-        root = solve_triangular(T, np.diag(self.scale), trans="T", check_finite=False) @ self.L
+        """The factored matrix in the coordinates of x, and just positive definite."""
+        root = solve_triangular(T, np.diag(self.scale), trans="T", check_finite=False) @ self.filled
         return np.asarray(root @ root.T)
 
 
@@ -82,7 +87,7 @@ def factor(M: Vector, T: Vector) -> Factor:
     scale[scale == 0] = 1.0
     E = M / scale / scale[:, None]
     noise = (10 * d + 100) * EPS
-    L, kept, raised = _cholesky(E, terms / scale, noise)
+    L, filled, kept, raised = _cholesky(E, terms / scale, noise)
     own = E[np.ix_(kept, kept)]
     least = 1.0
     if own.size:
@@ -91,15 +96,17 @@ def factor(M: Vector, T: Vector) -> Factor:
     return Factor(
         scale=scale,
         L=L,
+        filled=filled,
         kept=kept,
+        raised=raised,
         undetermined=_undetermined(E, L, kept) / scale[:, None],
         least=max(least, noise) * smallest,
-        vague=raised or least < noise,
+        vague=bool(raised.any()) or least < noise,
     )
 
 
-def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bool]:
-    """The factor, which columns it has, and whether a pivot had to be raised.
+def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Vector, Flags, Flags]:
+    """The factor, the filled one, which columns it has, and which pivots had to be raised.
 
     Args:
         E: a matrix whose diagonal is 1, or 0 in columns that are nearly nothing.
@@ -108,8 +115,9 @@ def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bo
     """
     d = len(E)
     L = np.eye(d)
+    filled = np.eye(d)
     kept = np.zeros(d, dtype=bool)
-    raised = False
+    raised = np.zeros(d, dtype=bool)
     for j in range(d):
         row = np.zeros(j)
         if kept[:j].any():
@@ -119,14 +127,17 @@ def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bo
             back = _solved(L[:j, :j], row, transposed=True) if j else row
             size = float(np.linalg.norm(terms[:, j] + terms[:, :j] @ np.abs(back)))
             if np.sqrt(max(pivot, 0.0)) <= LOST * size:
+                filled[j, :j] = row
+                filled[j, j] = NEXT_TO_NOTHING
                 continue
         if pivot < 10 * noise:
             pivot = max(pivot, 0.0) + noise
-            raised = True
+            raised[j] = True
         L[j, :j] = row
         L[j, j] = np.sqrt(pivot)
+        filled[j] = L[j]
         kept[j] = True
-    return L, kept, raised
+    return L, filled, kept, raised
 
 
 def _solved(L: Vector, v: Vector, transposed: bool = False) -> Vector:

@@ -92,6 +92,10 @@ class Block(ABC):
         """Hessians (b, d, d) at x, which is (d,) or (b, d)."""
         raise NotImplementedError
 
+    def majorant(self, x: Floats) -> Vector:
+        """The same for a metric, which must not be 0 where f_i bends a little further on."""
+        return self.hessian(x)
+
     def curvature(self, x: Floats, T: Vector | None = None) -> Curvature:
         """Value, gradient and Hessian at x, which is (d,) or (b, d), in T's coordinates."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.regularisers.active_set import minimise
-from pdmm.regularisers.base import Regulariser, Vector
+from pdmm.regularisers.base import Indices, Regulariser, Vector
 
 Wide = npt.NDArray[np.float64]
 
@@ -127,6 +127,16 @@ class Separable(Regulariser):
         pieces = self.pieces
         bounded = np.any(np.isfinite(pieces.lo)) or np.any(np.isfinite(pieces.hi))
         return bool(bounded or np.any(pieces.l1))
+
+    def spares(self, entries: Indices) -> bool:
+        """Whether h does not depend on these entries of x."""
+        for part, nothing in zip(self.pieces, Pieces(), strict=True):
+            own = np.asarray(part)
+            if own.ndim:
+                own = own[entries]
+            if not np.equal(own, nothing).all():
+                return False
+        return True
 
     def _spread(self, dimension: int) -> "_Vectors":
         """The pieces as vectors."""

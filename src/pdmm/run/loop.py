@@ -123,7 +123,7 @@ def step(run: Run, callback: Callback | None) -> None:
         state.reason = f"stopped after round {r}: {verdict}"
     elif state.proven and run.certificate is not None:
         told = None if by_decrement(run) else state.tolerance
-        state.reason = certified(run.certificate, r, told)
+        state.reason = certified(run.certificate, r, told, run.clients.likelihood)
     state.finished = ends
     run.stopped = stop
 

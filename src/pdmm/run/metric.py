@@ -15,6 +15,8 @@ from pdmm.engines.clients import Clients
 from pdmm.methods.whitening import factor
 from pdmm.problems.sums import CurvatureSum
 from pdmm.regularisers import Regulariser
+from pdmm.run.penalty import has_simple_prox
+from pdmm.run.settings import LARGEST_FULL
 
 Vector = npt.NDArray[np.float64]
 
@@ -45,7 +47,7 @@ def measure(
         weight: of all clients.
     """
     if kind == "diagonal":
-        return _diagonal(clients, x0, weight)
+        return _diagonal(clients, x0, h, weight)
     found = _full(clients, x0, h, weight)
     if kind == "full":
         return found
@@ -54,8 +56,11 @@ def measure(
     return found._replace(sent=f"{found.sent}, {later}")
 
 
-def _diagonal(clients: Clients, x0: Vector, weight: float) -> Measured:
-    """Columns scaled and centred: from the diagonal of the Hessian and the intercept's row."""
+def _diagonal(clients: Clients, x0: Vector, h: Regulariser | None, weight: float) -> Measured:
+    """Columns scaled and centred: from the diagonal of the Hessian and the intercept's row.
+
+    Where x is long, and the proximal step of h would need a matrix, they are not centred.
+    """
     diagonal, row, _ = clients.diagonal(x0) / weight
     intercepts = clients.intercepts
     means = np.zeros(len(x0))
@@ -68,6 +73,8 @@ def _diagonal(clients: Clients, x0: Vector, weight: float) -> Measured:
     least = 1e-14 * np.maximum(np.abs(means * row), np.finfo(float).tiny)
     scale = np.where(diagonal > least, 1 / np.sqrt(np.maximum(diagonal, least)), 1.0)
     variables = Scaled(x0, scale, means, intercepts)
+    if h is not None and len(x0) > LARGEST_FULL and not has_simple_prox(h, variables):
+        variables = Scaled(x0, scale, 0 * means, intercepts)
     rows = 2 if intercepts is not None else 1
     what = "the diagonals of the Hessians" + (
         " and the rows of their intercepts" if intercepts is not None else ""
@@ -93,7 +100,11 @@ def _full(clients: Clients, x0: Vector, h: Regulariser | None, weight: float) ->
         centre = x0
         found = clients.curvature(centre, T)
     again = factor(found.hessian / weight, T)
-    variables = Mixed(centre, again.whiten(T))
+    T = again.whiten(T)
+    # What the data do not determine is as long here as rounding is short: go back to the column.
+    undetermined = ~again.kept | again.raised
+    T[:, undetermined] = np.diag(1 / factored.scale)[:, undetermined]
+    variables = Mixed(centre, T)
     what = "the Hessians, at two points"
     return Measured(variables, 2, 2 * size, 2 * size, what)
 

@@ -1,12 +1,14 @@
 """The regulariser as a method's server step is given it, in x or in other variables."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.variables import Mixed, Scaled, Variables
+from pdmm.common.variables import Scaled, Variables
 from pdmm.regularisers import Regulariser
+from pdmm.regularisers.separable import Separable
 
 Vector = npt.NDArray[Any]
 
@@ -49,40 +51,44 @@ class MovedPenalty:
         self.weight = weight
         self.variables = variables
         self._last: tuple[Vector, Vector] | None = None
-        inverse = np.linalg.inv(variables.matrix()) if self.needs_matrix else None
-        self._inverse = inverse
-
-    @property
-    def needs_matrix(self) -> bool:
-        """Whether the metric in x is more than a diagonal."""
-        if self.of_x is None:
-            return False
-        v = self.variables
-        return isinstance(v, Mixed) or (isinstance(v, Scaled) and bool(v.means.any()))
 
     def __call__(self, v: Vector, t: float) -> Vector:
         if self.of_x is None:
             return v
-        return self._step(v, self._metric(np.full(len(v), self.weight / t)))
+        return self.prox_in(v, np.full(len(v), self.weight / t))
 
     def prox_in(self, v: Vector, P: Vector) -> Vector:
         """argmin_y h(centre + T y) + (y - v)'P(y - v)/2."""
-        return self._step(v, self._metric(P))
+        assert self.of_x is not None
+        scaled = self.variables
+        if isinstance(scaled, Scaled) and has_simple_prox(self.of_x, scaled):
+            return self._simple(self.of_x, scaled, v, P)
+        x = np.asarray(self.of_x.prox_in(scaled.to_x(v), self._metric(P)), dtype=np.float64)
+        return self._kept(scaled.to_y(x), x)
+
+    def _simple(self, h: Regulariser, scaled: Scaled, v: Vector, P: Vector) -> Vector:
+        """The same in O(d), where h does not depend on intercepts: these stay in y.
+
+        y_j is x_j/scale_j for all others, and what they do to x's intercepts costs nothing.
+        """
+        x = np.asarray(h.prox_in(scaled.to_x(v), P / scaled.scale**2), dtype=np.float64)
+        y = scaled.to_y(x)
+        own = scaled.own_intercepts()
+        y[own] = v[own]
+        x[own] = scaled.to_x(y)[own]
+        return self._kept(y, x)
+
+    @cached_property
+    def _inverse(self) -> Vector:
+        return np.linalg.inv(self.variables.matrix())
 
     def _metric(self, P: Vector) -> Vector:
         """The metric P of y as one of x."""
-        v = self.variables
-        if self._inverse is None:
-            assert isinstance(v, Scaled)
-            return P / v.scale**2
         inner = P[:, None] * self._inverse if P.ndim == 1 else P @ self._inverse
         metric = self._inverse.T @ inner
         return np.asarray((metric + metric.T) / 2)
 
-    def _step(self, v: Vector, metric: Vector) -> Vector:
-        assert self.of_x is not None
-        x = np.asarray(self.of_x.prox_in(self.variables.to_x(v), metric), dtype=np.float64)
-        y = self.variables.to_y(x)
+    def _kept(self, y: Vector, x: Vector) -> Vector:
         self._last = y.copy(), x
         return y
 
@@ -91,3 +97,10 @@ class MovedPenalty:
         if self._last is not None and np.array_equal(self._last[0], y):
             return self._last[1].copy()
         return self.variables.to_x(y)
+
+
+def has_simple_prox(h: Regulariser, scaled: Scaled) -> bool:
+    """Whether the proximal step in these variables is one for each entry of x."""
+    if not scaled.means.any():
+        return True
+    return isinstance(h, Separable) and h.spares(scaled.own_intercepts())

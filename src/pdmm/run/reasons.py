@@ -94,8 +94,17 @@ def advice(method: Method, clients: Clients) -> str:
     return f"step_size={step:g} is too large: at most {name} = {safe:.3g} is safe"
 
 
-def certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
-    """Why a run with a tolerance stopped; None is that of a likelihood, in standard errors."""
+def certified(
+    certificate: Certificate, r: int, tolerance: float | None, likelihood: bool = False
+) -> str:
+    """Why a run with a tolerance stopped.
+
+    Args:
+        certificate: of its last point.
+        r: its last round.
+        tolerance: None is that of a likelihood, in standard errors.
+        likelihood: whether F is one, which need not have a minimum.
+    """
     if tolerance is None:
         why = (
             ""
@@ -108,6 +117,12 @@ def certified(certificate: Certificate, r: int, tolerance: float | None) -> str:
         why = f"below tolerance={tolerance:g} times its first value"
     if certificate.size <= certificate.rounding:
         why = "which is rounding"
+    if certificate.gap is None and likelihood:
+        return (
+            f"stopped after round {r}: {what_is_known(certificate)}, {why}. That proves no "
+            "optimum, and where outcomes are separated there is none: a proof needs "
+            "curvature='full', or an l2 penalty on every entry of x"
+        )
     word = "certified stationary" if certificate.gap is None else "certified"
     return f"{word} after round {r}: {what_is_known(certificate)}, {why}"
 

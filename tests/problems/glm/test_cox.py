@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 from statsmodels.duration.hazard_regression import PHReg
 
+import pdmm
 from pdmm.problems.glm.cox import PartialLikelihood, check_survival
 from pdmm.problems.glm.risk_sets import Ties
 from twins.survival import Cox
@@ -275,3 +276,20 @@ def test_bad_outcomes_are_named(time: list[float], event: list[float], said: str
     with pytest.raises(ValueError, match=rf"^y\[2\] \(client 2\) {said}"):
         check_survival("y[2] (client 2)", np.array(time, float), np.array(event, float))
     check_survival("y", np.array([0.5, 3.0]), np.array([True, False]))
+
+
+@pytest.mark.parametrize("year", [2000.0, -1e6, 1e8])
+def test_a_column_whose_mean_is_large_costs_no_digits(year: float) -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(2, 60, 2))
+    X[..., 0] = (year + X[..., 0]) - year  # so that the shift is exact
+    times = np.ceil(rng.exponential(np.exp(-X[..., 0]), size=(2, 60)) * 8)
+    y = np.stack([times, rng.random((2, 60)) < 0.7], axis=-1)
+    far = X + np.array([year, 0.0])
+    plain = pdmm.solve(pdmm.GLM(X, y, "cox"))
+    moved = pdmm.solve(pdmm.GLM(far, y, "cox"))
+    assert moved.rounds == plain.rounds
+    errors = moved.certificate.standard_errors
+    assert errors is not None
+    assert errors < 1e-8
+    np.testing.assert_allclose(moved.x, plain.x, rtol=1e-11)

@@ -50,6 +50,8 @@ def test_the_chain_rule(family: Any, kind: str, thin: bool) -> None:
         np.testing.assert_allclose(g.gradient(y), f.gradient(x) @ T, rtol=1e-10, atol=1e-11)
         H = T.T @ f.hessian(x) @ T
         np.testing.assert_allclose(g.hessian(y), H, rtol=1e-9, atol=1e-10)
+        H = T.T @ f.majorant(x) @ T
+        np.testing.assert_allclose(g.majorant(y), H, rtol=1e-9, atol=1e-10)
         diagonal, beside = g.diagonal(y)
         np.testing.assert_allclose(diagonal, np.einsum("bdd->bd", H), rtol=1e-9, atol=1e-11)
         if other.intercepts is not None:

@@ -96,6 +96,14 @@ class GLMBlock(Block):
     def hessian(self, x: Floats) -> Vector:
         return self._hessian(self._look(x)[1])
 
+    def majorant(self, x: Floats) -> Vector:
+        return self._hessian(self._look_around(x))
+
+    def _look_around(self, x: Floats) -> Look:
+        eta = self.design.eta(x.astype(np.float64, copy=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.model.look_around(eta)
+
     def _hessian(self, look: Look) -> Vector:
         d = self.design.dimension
         H = np.empty((self.size, d, d))
@@ -163,7 +171,7 @@ class GLMBlock(Block):
         return np.array([self.model.reach_of_rows(i, A, eta[self.design.rows(i)]) for i, A in each])
 
     def diagonal(self, x: Floats) -> tuple[Vector, Vector]:
-        _, look = self._look(x)
+        look = self._look_around(x)
         with np.errstate(over="ignore", invalid="ignore"):
             found = [self._diagonal(i, look) for i in range(self.size)]
         return np.stack([own for own, _ in found]), np.stack([beside for _, beside in found])

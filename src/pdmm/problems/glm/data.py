@@ -136,10 +136,22 @@ def sort_for_cox(rows: Rows, ties: Ties) -> None:
         own = slice(int(rows.starts[i]), int(rows.starts[i + 1]))
         found = PartialLikelihood(rows.y[own, 0], rows.y[own, 1], rows.w[own], ties)
         rows.likelihoods.append(found)
-        rows.A[i] = A[found.order]
+        rows.A[i] = _centred(np.asarray(A)[found.order])
         rows.w[own] = rows.w[own][found.order]
         rows.given[own] = rows.given[own][found.order]
         rows.y[own] = rows.y[own][found.order]
+
+
+def _centred(A: Vector) -> Vector:
+    """Columns less their means, which does not change a partial likelihood, where that is exact.
+
+    a - c is exact where a is between c/2 and 2 c (Sterbenz). So it is in all columns whose mean is
+    large for their spread, a calendar year for example, which would cost digits as they are.
+    """
+    c = A.mean(axis=0)
+    near = (np.abs(A) <= 2 * np.abs(c)) & (np.abs(c) <= 2 * np.abs(A))
+    exact = (near & (np.sign(A) == np.sign(c))).all(axis=0)
+    return np.asarray(A - np.where(exact, c, 0.0))
 
 
 def _outcomes(

@@ -37,6 +37,10 @@ class Family(ABC):
     def terms(self, eta: Vector, y: Vector) -> Terms:
         """Loss and derivatives; infinite where exp overflows."""
 
+    def majorant(self, eta: Vector, y: Vector) -> Vector:
+        """A second derivative that means something around eta too, for metrics."""
+        return self.terms(eta, y).bend
+
     @abstractmethod
     def loss(self, eta: Vector, y: Vector) -> Vector:
         """The loss alone; eta may have more axes than y, in front."""
@@ -145,6 +149,11 @@ class Huber(Gaussian):
         r = eta - y
         c = np.clip(r, -self.delta, self.delta)
         return Terms(c * (r - c / 2), c, (np.abs(r) <= self.delta).astype(np.float64))
+
+    def majorant(self, eta: Vector, y: Vector) -> Vector:
+        # The second derivative is 0 beyond delta. This is that of the parabola which touches the
+        # loss at eta and is nowhere below it: the weight of iteratively reweighted least squares.
+        return np.asarray(self.delta / np.maximum(np.abs(eta - y), self.delta))
 
     def loss(self, eta: Vector, y: Vector) -> Vector:
         r = eta - y

@@ -54,6 +54,10 @@ class Model(ABC):
     def look(self, eta: Vector) -> Look:
         """Everything at eta."""
 
+    def look_around(self, eta: Vector) -> Look:
+        """The same with second derivatives that mean something around eta too, for metrics."""
+        return self.look(eta)
+
     @abstractmethod
     def values(self, eta: Vector) -> Vector:
         """(b,): the values alone."""
@@ -119,6 +123,9 @@ class RowModel(Model):
     def look(self, eta: Vector) -> Look:
         loss, slope, bend = self.family.terms(eta, self.y)
         return Look(self.sums(self._weighed(loss)), self._weighed(slope), self._weighed(bend))
+
+    def look_around(self, eta: Vector) -> Look:
+        return self.look(eta)._replace(bend=self._weighed(self.family.majorant(eta, self.y)))
 
     def _weighed(self, each: Vector) -> Vector:
         return np.asarray(np.where(self.w > 0, self.w * each, 0.0))
