@@ -243,8 +243,8 @@ class Newton(Method):
         if server.lost and not server.vague and server.arrived:
             return (
                 f"{server.lost} of the {len(server.trial)} directions of x are not determined by "
-                "the data, to rounding (columns depend on each other): x is the shortest of the "
-                "minimisers, and nothing is certified"
+                "the data, to rounding (columns depend on each other): x is one of the minimisers "
+                "(the shortest, unless a penalty has chosen), and nothing is certified"
             )
         return ""
 

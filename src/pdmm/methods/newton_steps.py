@@ -97,7 +97,7 @@ class Step(NamedTuple):
     vague: bool
     """Whether it is not clear yet which these are."""
     shortest: bool
-    """Whether the point itself has nothing in these directions."""
+    """Whether the point has nothing in these directions, or what a penalty with kinks wants."""
     rounding: float
     """What rounding of the gradient alone may make of lam²."""
     q: float
@@ -114,8 +114,10 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
     if penalty.kinked:
         plain = factor(M, T)
         v = seen.x - T @ plain.solve(g)
-        x = penalty.h.prox_in(v, plain.in_x(T))
+        P = plain.in_x(T)
+        x = penalty.h.prox_in(v, P)
         direction = x - seen.x
+        shortest = _is_nothing(direction, seen.x, np.sqrt(np.diag(P)))
         y = solve_triangular(T, direction, check_finite=False)
         fall = _kinked_fall(float(g @ y), float(y @ M @ y), penalty.value(x), penalty.value(seen.x))
     else:
@@ -123,6 +125,7 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
         y = curved.solve(g)
         fall = float(g @ y)
         direction = curved.shortest(seen.x - T @ y, T) - seen.x
+        shortest = _same(curved.shortest(seen.x, T), seen.x)
     fall = max(fall, 0.0)
     reach = W * float(seen.reach) / curved.least
     if not seen.reach < TOO_LARGE:
@@ -134,7 +137,7 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
         T=curved.whiten(T),
         lost=curved.lost,
         vague=curved.vague,
-        shortest=_same(curved.shortest(seen.x, T), seen.x),
+        shortest=shortest,
         rounding=(W * float(seen.doubt)) ** 2 / curved.least,
         q=q,
     )
@@ -151,6 +154,11 @@ def _kinked_fall(slope: float, squares: float, after: float, before: float) -> f
     if fall - squares <= rounding:
         return squares
     return fall
+
+
+def _is_nothing(direction: Vector, x: Vector, scale: Vector) -> bool:
+    """Whether a step is next to nothing beside x, in units in which all columns are alike."""
+    return bool(np.max(scale * np.abs(direction)) <= 1e-10 * np.max(scale * np.abs(x)))
 
 
 def _same(x: Vector, y: Vector) -> bool:

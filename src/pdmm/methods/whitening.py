@@ -19,6 +19,7 @@ EPS = float(np.finfo(np.float64).eps)
 LOST = 1e-11  # of what is added up in a direction: what is left is no more than its rounding
 DOUBTFUL = 1e-6  # a pivot, of 1, that is looked at closely
 LEAST_SCALE = 1e-9  # of what is added up in a column
+NEARLY_NOTHING = 1e-4  # the root of the curvature, of 1, that stands for one that is lost
 
 
 class Factor(NamedTuple):
@@ -29,6 +30,9 @@ class Factor(NamedTuple):
     L: Vector
     """(d, d): the Cholesky factor of what is left when these are divided out, the identity in the
     columns that are lost."""
+    whole: Vector
+    """(d, d): the same, with the columns that are lost as those before them make them, and next to
+    nothing of their own."""
     kept: Flags
     """(d,): which columns are not lost."""
     undetermined: Vector
@@ -62,8 +66,12 @@ class Factor(NamedTuple):
         return np.asarray(x - basis @ (basis.T @ x))
 
     def in_x(self, T: Vector) -> Vector:
-        """The factored matrix in the coordinates of x."""
-        root = solve_triangular(T, np.diag(self.scale), trans="T", check_finite=False) @ self.L
+        """The factored matrix in the coordinates of x, nearly 0 in directions that are lost.
+
+        A penalty with kinks determines these. A curvature that H does not have would hold its
+        steps back there, in round after round.
+        """
+        root = solve_triangular(T, np.diag(self.scale), trans="T", check_finite=False) @ self.whole
         return np.asarray(root @ root.T)
 
 
@@ -82,7 +90,7 @@ def factor(M: Vector, T: Vector) -> Factor:
     scale[scale == 0] = 1.0
     E = M / scale / scale[:, None]
     noise = (10 * d + 100) * EPS
-    L, kept, raised = _cholesky(E, terms / scale, noise)
+    L, whole, kept, raised = _cholesky(E, terms / scale, noise)
     own = E[np.ix_(kept, kept)]
     least = 1.0
     if own.size:
@@ -91,6 +99,7 @@ def factor(M: Vector, T: Vector) -> Factor:
     return Factor(
         scale=scale,
         L=L,
+        whole=whole,
         kept=kept,
         undetermined=_undetermined(E, L, kept) / scale[:, None],
         least=max(least, noise) * smallest,
@@ -98,8 +107,8 @@ def factor(M: Vector, T: Vector) -> Factor:
     )
 
 
-def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bool]:
-    """The factor, which columns it has, and whether a pivot had to be raised.
+def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Vector, Flags, bool]:
+    """The factor, the same with lost columns, which it has, and whether a pivot had to be raised.
 
     Args:
         E: a matrix whose diagonal is 1, or 0 in columns that are nearly nothing.
@@ -108,6 +117,7 @@ def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bo
     """
     d = len(E)
     L = np.eye(d)
+    whole = np.eye(d)
     kept = np.zeros(d, dtype=bool)
     raised = False
     for j in range(d):
@@ -119,14 +129,17 @@ def _cholesky(E: Vector, terms: Vector, noise: float) -> tuple[Vector, Flags, bo
             back = _solved(L[:j, :j], row, transposed=True) if j else row
             size = float(np.linalg.norm(terms[:, j] + terms[:, :j] @ np.abs(back)))
             if np.sqrt(max(pivot, 0.0)) <= LOST * size:
+                whole[j, :j] = row
+                whole[j, j] = NEARLY_NOTHING
                 continue
         if pivot < 10 * noise:
             pivot = max(pivot, 0.0) + noise
             raised = True
         L[j, :j] = row
         L[j, j] = np.sqrt(pivot)
+        whole[j] = L[j]
         kept[j] = True
-    return L, kept, raised
+    return L, whole, kept, raised
 
 
 def _solved(L: Vector, v: Vector, transposed: bool = False) -> Vector:
