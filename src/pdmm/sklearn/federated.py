@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 import pdmm
 from pdmm.common.checks import not_negative, whole
@@ -56,7 +56,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         # Not in __init__, whose signature scikit-learn reads: these are no parameters.
         taken = cls._get_param_names()
         refuse(cls, {name: params[name] for name in params if name not in taken}, taken)
-        return super().__new__(cls)
+        made: Self = super().__new__(cls)
+        return made
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, or refuse by name those of scikit-learn that mean nothing here."""
@@ -75,7 +76,13 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     def _read(self, X: Any, y: Any, **how: Any) -> tuple[Any, Any]:
         """X and y as arrays of numbers, with the checks of all estimators of scikit-learn."""
         kinds = [np.float64, np.float32]
-        return tuple(validate_data(self, X, y, accept_sparse="csr", dtype=kinds, **how))  # type: ignore[return-value]
+        rows, outcomes = validate_data(self, X, y, accept_sparse="csr", dtype=kinds, **how)
+        return rows, outcomes
+
+    def _new_rows(self, X: Any) -> Any:
+        """Rows to predict, whose columns are those of the fit."""
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", reset=False)
 
     def _rows(self, X: Any, sample_weight: Any, clients: Any) -> tuple[Split, Vector]:
         """Who holds which rows, and the weights of all rows."""

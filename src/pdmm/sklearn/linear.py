@@ -4,11 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 import pdmm
 from pdmm.common.checks import not_negative, number
-from pdmm.sklearn.federated import Federated, Vector, validate_data
+from pdmm.sklearn.federated import Federated, Vector
 
 
 class LinearRegressor(RegressorMixin, Federated):  # type: ignore[misc]
@@ -25,7 +24,7 @@ class LinearRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         for target in columns.T:
             minimise = self._minimise(split, X, target, weight, "gaussian")
             results.append(minimise(penalty))
-        self._keep(np.stack([result.x for result in results]), several=y.ndim == 2)
+        self._keep(np.stack([result.x for result in results]))
         self._conclude(results)
         return self
 
@@ -33,13 +32,13 @@ class LinearRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         """The regulariser, where so many rows are summed up and never divided by their number."""
         raise NotImplementedError
 
-    def _keep(self, x: Vector, several: bool) -> None:
-        """Coefficients and intercepts, in the shapes that y asks for."""
+    def _keep(self, x: Vector) -> None:
+        """Coefficients and intercepts: of one target without a dimension for it."""
         coef = x[:, : self.n_features_in_]
         intercept = np.zeros(len(x))
         if self.fit_intercept:
             intercept = x[:, -1]
-        if several:
+        if len(x) > 1:
             self.coef_ = coef.copy()
             self.intercept_ = intercept.copy()
             return
@@ -48,9 +47,7 @@ class LinearRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Vector:
         """The expected outcome of each row of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        return np.asarray(self._new_rows(X) @ self.coef_.T + self.intercept_)
 
 
 class Ridge(MultiOutputMixin, LinearRegressor):  # type: ignore[misc]

@@ -6,11 +6,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
-from sklearn.utils.validation import check_is_fitted
 
 import pdmm
 from pdmm.common.checks import not_negative
-from pdmm.sklearn.federated import Federated, Vector, validate_data
+from pdmm.sklearn.federated import Federated, Vector
 
 
 class LogLinkRegressor(RegressorMixin, Federated):  # type: ignore[misc]
@@ -73,9 +72,7 @@ class LogLinkRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Vector:
         """The expected outcome of each row of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        return np.exp(np.asarray(X @ self.coef_ + self.intercept_))
+        return np.asarray(np.exp(self._new_rows(X) @ self.coef_ + self.intercept_))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D², the share of the deviance that is explained: 1 at best."""

@@ -8,11 +8,10 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 import pdmm
 from pdmm.common.checks import number
-from pdmm.sklearn.federated import Federated, Vector, validate_data
+from pdmm.sklearn.federated import Federated, Vector
 from pdmm.sklearn.linear import mixed, share
 from pdmm.sklearn.silos import Split
 
@@ -125,11 +124,11 @@ class LogisticRegression(ClassifierMixin, Federated):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(
                 "y must have rows of at least 2 classes, but all clients together have only one "
-                f"class: {self.classes_[0]!r}"
+                f"class: {self.classes_.tolist()[0]!r}"
             )
         counts = _counts(split, codes, weight, len(self.classes_))
         if not counts.all() and len(counts) > 2:
-            absent = self.classes_[int(counts.argmin())]
+            absent = self.classes_.tolist()[int(counts.argmin())]
             raise ValueError(
                 f"the class {absent!r} has rows of weight 0 alone, in sample_weight or "
                 "class_weight: leave its rows out"
@@ -161,9 +160,7 @@ class LogisticRegression(ClassifierMixin, Federated):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> Vector:
         """The linear predictors: (n,) of the second of two classes, or (n, classes)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        eta = np.asarray(X @ self.coef_.T + self.intercept_)
+        eta = np.asarray(self._new_rows(X) @ self.coef_.T + self.intercept_)
         return eta[:, 0] if len(self.classes_) == 2 else eta
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

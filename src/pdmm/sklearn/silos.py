@@ -98,9 +98,9 @@ def _labels(clients: Any, rows: int) -> npt.NDArray[Any]:
 
 def _is_missing(labels: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     if labels.dtype.kind == "f":
-        return np.isnan(labels)
+        return np.asarray(np.isnan(labels))
     if labels.dtype.kind in "mM":
-        return np.isnat(labels)
+        return np.asarray(np.isnat(labels))
     if labels.dtype.kind != "O":
         return np.zeros(len(labels), dtype=bool)
     return np.array([_is_none(label) for label in labels], dtype=bool)
