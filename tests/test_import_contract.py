@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     # on top of the public names
     "data": {"common"},
+    "sklearn": {PUBLIC, "common"},
     "report": {"result", "common"},
     "paper": {PUBLIC, "report", "data", "theory", "engines", "common"},
     "flare": {PUBLIC, "engines", "methods", "common"},
@@ -124,6 +125,20 @@ def test_no_run_needs_the_theory(reader: str) -> None:
 
 def test_nothing_imports_the_command() -> None:
     assert not any("cli" in rooms for rooms in MAY_IMPORT.values())
+
+
+def test_nothing_in_a_run_needs_scikit_learn() -> None:
+    for module, path in MODULES.items():
+        if room(module) not in {PUBLIC, *MAY_IMPORT[PUBLIC]}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [str(node.module)]
+            else:
+                continue
+            assert not any(name.split(".")[0] == "sklearn" for name in names), module
 
 
 def test_import_pdmm_is_light() -> None:

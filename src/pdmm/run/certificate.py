@@ -87,10 +87,15 @@ class Certifier:
         consensus: float | None = None,
         dual_sum: float | None = None,
         evidence: Evidence | None = None,
+        first: bool = False,
     ) -> Certificate:
-        """The certificate of x after round r, for which a method may have evidence already."""
+        """The certificate of x after round r, for which a method may have evidence already.
+
+        The first one of a run is what later ones are compared with, and need not have a gap.
+        """
         if self.curved is not None:
-            return self._from_curvature(self.curved(x, evidence), r, consensus, dual_sum)
+            witness = self.curved(x, evidence, first)
+            return self._from_curvature(witness, r, consensus, dual_sum)
         known = self.convexity()
         mu = known.mu
         if self.h is not None:

@@ -49,8 +49,12 @@ class CurvedCertifier:
         self.least_weight = float(weights.min())
         self.T: Vector = np.eye(clients.dimension)
 
-    def __call__(self, x: Floats, evidence: Evidence | None) -> Witness:
-        """What is proven of x; by what a run has said of it already, if that is enough."""
+    def __call__(self, x: Floats, evidence: Evidence | None, first: bool = False) -> Witness:
+        """What is proven of x; by what a run has said of it already, if that is enough.
+
+        Of a run's first point only the size matters that others are compared with, and lam gives
+        it: clients are not asked again there to bound the gap.
+        """
         point = np.asarray(x, dtype=np.float64)
         if evidence is not None and np.array_equal(evidence.x, x):
             return self._judged(point, self._sums(evidence), np.asarray(evidence.T), 0)
@@ -61,7 +65,8 @@ class CurvedCertifier:
             if not np.isfinite(sums.hessian).all():
                 return witness
             self.T = factor(sums.hessian, T).whiten(T)
-            if witness.found.gap is not None:
+            enough = first and np.isfinite(witness.found.lam)
+            if enough or witness.found.gap is not None:
                 return witness
         return witness
 

@@ -35,12 +35,12 @@ def begin(run: Run) -> None:
         state.tolerance = AUTO_TOLERANCE[run.clients.dtype]
         state.target = np.nan  # nothing is compared with the start
     elif state.tolerance is None and _stops_itself(run):
-        certificate = run.certify(state.x, 0)
+        certificate = run.certify(state.x, 0, first=True)
         of_gradient = certificate.gap is None and certificate.decrement is None
         root = 0.5 if of_gradient else 1.0
         state.tolerance = AUTO_TOLERANCE[run.clients.dtype] ** root
     if state.tolerance is not None and not by_decrement(run):
-        certificate = certificate or run.certify(state.x, 0)
+        certificate = certificate or run.certify(state.x, 0, first=True)
         state.accounts.checked(certificate)
         state.target = state.tolerance * certificate.size
     record(run)
@@ -203,7 +203,7 @@ def certificate_now(run: Run) -> Certificate:
     """What is proven of x after the last round."""
     state = run.state
     evidence = state.method.evidence(state.server)
-    return run.certify(state.x, state.done, evidence=evidence, **state.residuals)
+    return run.certify(state.x, state.done, evidence=evidence, first=False, **state.residuals)
 
 
 def judge(run: Run) -> None:

@@ -182,4 +182,7 @@ def gram(A: Matrix, weights: Vector) -> Vector:
     """A' diag(weights) A."""
     if is_sparse(A):
         return dense(A.T @ A.multiply(weights[:, None]).tocsr())
+    if (weights >= 0).all():
+        rows = A * np.sqrt(weights)[:, None]
+        return np.asarray(rows.T @ rows)  # a matrix and its own transpose: BLAS takes half the time
     return np.asarray((A * weights[:, None]).T @ A)

@@ -145,15 +145,23 @@ class MultinomialModel(Model):
         return np.asarray(1.01 * self.w[:, None] * size * inside)
 
     def reach(self, i: int, Z: Sequence[Vector], eta: Vector) -> float:
+        # ‖a - b‖² = a·a + b·b - 2 a·b, rounded upwards: differences of all pairs would be copies.
         used = self.w[self.rows(i)] > 0
+        own = [np.einsum("rk,rk->r", Zc, Zc) for Zc in Z]
+        slack = 4 * gamma(Z[0].shape[1] + 4)
         largest = 0.0
         for c, Zc in enumerate(Z):
-            beside = [Zc - Z[k] for k in range(c)]
+            beside = [
+                (1 + slack) * (own[c] + own[k]) - 2 * np.einsum("rk,rk->r", Zc, Z[k])
+                for k in range(c)
+            ]
             if self.reference:
-                beside.append(Zc)
-            for D in beside:
-                squares = np.einsum("rk,rk->r", D, D)
-                largest = max(largest, float(np.max(squares, where=used, initial=0.0)))
+                beside.append((1 + slack) * own[c])
+            for squares in beside:
+                size = float(np.max(squares, where=used, initial=0.0))
+                if np.isnan(size):  # of two squares that overflow, the difference is not known
+                    return np.inf
+                largest = max(largest, size)
         return largest
 
     def reach_of_rows(self, i: int, A: Matrix, eta: Vector) -> float:
