@@ -140,14 +140,18 @@ def _deviance(family: Family | None, eta: Vector, y: Vector, w: Vector, look: Lo
     """Twice what the log-likelihood of a model with a parameter for each row is larger by."""
     if family is None:
         return 2 * float(look.value[0])
+    return 2 * float(w @ (saturated(family, y) + family.loss(eta, y)))
+
+
+def saturated(family: Family | None, y: Vector) -> Vector:
+    """(N,): minus the smallest loss that each row could have, from which deviances count."""
     if isinstance(family, Binomial):
-        saturated = xlogy(y, y) + xlogy(1 - y, 1 - y)
-        return 2 * float(w @ (saturated + family.loss(eta, y)))
+        return np.asarray(xlogy(y, y) + xlogy(1 - y, 1 - y))
     if isinstance(family, Poisson):
-        return 2 * float(w @ (xlogy(y, y) - y + family.loss(eta, y)))
+        return np.asarray(xlogy(y, y) - y)
     if isinstance(family, Gamma):
-        return 2 * float(w @ (family.loss(eta, y) - np.log(y) - 1))
-    return 2 * float(look.value[0])  # gaussian and Huber: the loss itself, twice
+        return np.asarray(-np.log(y) - 1)
+    return np.zeros(len(y))  # gaussian and Huber; classes and survival have no constant either
 
 
 def _pearson(family: Family | None, eta: Vector, y: Vector, w: Vector) -> float:
