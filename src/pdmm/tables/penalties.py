@@ -99,7 +99,7 @@ def grid(sweep: Sweep, null: Answer, unit: Vector, count: int, wide: bool) -> Ve
     """
     counted = unit > 0
     if not counted.any():
-        raise ValueError("there is no coefficient to penalise: 'cv' needs a column in the formula")
+        raise ValueError("there is no coefficient to penalise: 'cv' needs a column that varies")
     if sweep.l1 is None:
         # Here the last coefficient becomes 0. The range is that of glmnet.
         top = float((np.abs(null.gradient[counted]) / unit[counted]).max())
