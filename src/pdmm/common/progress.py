@@ -5,8 +5,10 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(name: str, rounds: int, show: bool) -> Iterator[Callable[[int], object]]:
-    """Yields a function that advances the bar by so many rounds."""
+def progress_bar(
+    name: str, rounds: int, show: bool, unit: str = "rounds"
+) -> Iterator[Callable[[int], object]]:
+    """Yields a function that advances the bar by so many rounds, or other units."""
     if not show:
         yield lambda count: None
         return
@@ -25,7 +27,7 @@ def progress_bar(name: str, rounds: int, show: bool) -> Iterator[Callable[[int],
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rounds"),
+        TextColumn(unit),
         TimeRemainingColumn(),
     )
     console = get_console()

@@ -1,17 +1,48 @@
-"""Penalties chosen by cross-validation."""
+"""Penalties chosen by cross-validation over clients that keep their rows."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from pdmm.common.progress import progress_bar
+from pdmm.common.threads import Threads
+from pdmm.problems import GLM
 from pdmm.tables.design import Table
+from pdmm.tables.fold_sums import ClientSums, Sums
+from pdmm.tables.folds import Folds, Held, count_held, draw_folds
+from pdmm.tables.gram_sums import GramSums
+from pdmm.tables.path import CLOSE, Path, follow
+from pdmm.tables.penalties import Sweep
 
 if TYPE_CHECKING:
     from pdmm.tables.fitting import Settings
 
 Vector = npt.NDArray[np.float64]
+
+LARGEST = 4000  # entries of x up to which clients may send Hessians, as in pdmm.solve
+
+
+class Losses(NamedTuple):
+    """What was lost on rows that were held out, for each penalty."""
+
+    mean: Vector
+    error: Vector
+    """The standard error of the mean over folds."""
+    best: int
+    """Which penalty has the smallest mean."""
+    one_se: int
+    """The largest penalty whose mean is within one standard error of the smallest."""
+
+
+class Choice(NamedTuple):
+    """What cross-validation found."""
+
+    l1: float
+    l2: float
+    path: dict[str, Any]
+    """As a model file holds it: ``columns`` with one number for each penalty, and ``rounds``."""
+    note: str
 
 
 def choose(
@@ -23,6 +54,120 @@ def choose(
     penalties: int,
     seed: int,
     settings: "Settings",
-) -> tuple[float, float, pd.DataFrame]:
-    """The penalties, and a row for each value that was tried."""
-    raise NotImplementedError
+) -> Choice:
+    """Choose the penalty whose fits lose least on rows that they have not seen.
+
+    Args:
+        table: all rows.
+        l1: a number, or "cv".
+        l2: a number, or "cv".
+        widths: (q,): the standard deviation of each column, where penalties treat them alike.
+        folds: how many, or "client".
+        penalties: how many are tried.
+        seed: of the folds.
+        settings: of the run.
+    """
+    _check_permission(table.problem, settings.curvature)
+    sweep = Sweep(_given(l1), _given(l2))
+    split = draw_folds(table, folds, seed)
+    held = count_held(table.problem, split)
+    with (
+        Threads(settings.threads) as threads,
+        progress_bar("cross-validation", penalties, settings.progress, "penalties") as done,
+    ):
+        found = follow(
+            sums_of(table.problem, split, threads),
+            sweep,
+            table.layout.weights(widths),
+            held.shares,
+            penalties,
+            int(table.problem.samples.sum()) > table.problem.dimension,
+            CLOSE,
+            done,
+        )
+    losses = judge(found, held)
+    chosen = sweep.at(float(found.penalties[losses.best]))
+    return Choice(
+        *chosen,
+        path=_as_stored(found, losses, sweep, table),
+        note=_in_words(found, losses, sweep, split),
+    )
+
+
+def sums_of(problem: GLM, folds: Folds, threads: Threads) -> Sums:
+    """Where the path gets its sums from: Gram matrices are enough for least squares."""
+    if problem.family == "gaussian":
+        return GramSums(problem, folds, threads)
+    return ClientSums(problem, folds, threads)
+
+
+def judge(path: Path, held: Held) -> Losses:
+    """Means over folds in the weights of what they hold out, and standard errors, as in glmnet."""
+    counted = held.units > 0
+    units = held.units[counted]
+    each = path.held[:, counted] / units
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = each @ units / units.sum()
+        squares = (each - mean[:, None]) ** 2 @ units / units.sum()
+        error = np.sqrt(squares / max(1, counted.sum() - 1))
+    usable = np.isfinite(mean)
+    if not usable.any():
+        raise ValueError(
+            "no penalty has a finite loss on the rows that were held out: do the scales of the "
+            "columns differ between clients?"
+        )
+    best = int(np.where(usable, mean, np.inf).argmin())
+    within = usable & (mean <= mean[best] + error[best])
+    return Losses(mean, error, best, int(within.argmax()))
+
+
+def _given(penalty: Any) -> float | None:
+    return None if isinstance(penalty, str) else float(penalty)
+
+
+def _check_permission(problem: GLM, curvature: str) -> None:
+    if curvature in ("none", "diagonal"):
+        raise ValueError(
+            f"cross-validation needs Hessians of the clients, which curvature={curvature!r} does "
+            "not permit: give curvature='full', or l1 and l2 as numbers"
+        )
+    if problem.dimension > LARGEST:
+        raise ValueError(
+            f"cross-validation needs Hessians of the clients, and there are {problem.dimension:,} "
+            f"coefficients, more than {LARGEST:,}: give l1 and l2 as numbers"
+        )
+
+
+def _as_stored(path: Path, losses: Losses, sweep: Sweep, table: Table) -> dict[str, Any]:
+    pairs = [sweep.at(c) for c in path.penalties.tolist()]
+    places = np.arange(len(pairs))
+    counted = table.layout.penalised()
+    columns: dict[str, list[Any]] = {
+        "penalty": path.penalties.tolist(),
+        "l1": [l1 for l1, _ in pairs],
+        "l2": [l2 for _, l2 in pairs],
+        "loss": losses.mean.tolist(),
+        "error": losses.error.tolist(),
+        "nonzero": np.count_nonzero(path.coefficients[:, counted], axis=1).tolist(),
+        "rounds": path.rounds.tolist(),
+        "chosen": (places == losses.best).tolist(),
+        "one_se": (places == losses.one_se).tolist(),
+    }
+    return {"columns": columns, "rounds": path.total}
+
+
+def _in_words(path: Path, losses: Losses, sweep: Sweep, folds: Folds) -> str:
+    by = folds.in_words()
+    tried = len(path.penalties)
+    return (
+        f"{_names(sweep, path, losses.best)} was chosen by {by} out of {tried} values, in "
+        f"{path.total} rounds; the largest penalty within one standard error of its loss is "
+        f"{_names(sweep, path, losses.one_se)}"
+    )
+
+
+def _names(sweep: Sweep, path: Path, place: int) -> str:
+    l1, l2 = sweep.at(float(path.penalties[place]))
+    if sweep.l1 is None and sweep.l2 is None:
+        return f"l1 = l2 = {l1:.4g}"
+    return f"l1 = {l1:.4g}" if sweep.l1 is None else f"l2 = {l2:.4g}"

@@ -58,6 +58,17 @@ class Layout:
         free = np.arange(q) == q - 1 if self.intercept else np.zeros(q, dtype=bool)
         return np.repeat(~free, C)
 
+    def weights(self, widths: Vector | None) -> Vector:
+        """(d,) in the order of x: the weight of each coefficient in an l1 penalty.
+
+        Args:
+            widths: (q,): of the columns, where penalties treat these alike; None for their units.
+        """
+        counted = self.penalised().astype(np.float64)
+        if widths is None:
+            return counted
+        return counted * np.repeat(widths, max(1, len(self.classes)))
+
 
 @dataclass(frozen=True)
 class Table:
@@ -141,11 +152,8 @@ def _class(reference: Any, classes: tuple[Any, ...] | None) -> int:
     return classes.index(reference)
 
 
-def spreads(problem: GLM) -> Vector:
-    """(q,): the standard deviation of each column over all rows, from sums over clients.
-
-    Columns are divided by it where a penalty is to treat them alike; it is 1 for the intercept.
-    """
+def means(problem: GLM) -> Vector:
+    """(q,): the mean of each column over all rows, from sums over clients; 0 for the intercept."""
     q = problem.features
     total = np.zeros(q)
     n = 0.0
@@ -153,11 +161,26 @@ def spreads(problem: GLM) -> Vector:
         X, w = _own(problem, i)
         total += w @ X
         n += float(w.sum())
-    mean = total / n
+    return np.append(total / n, 0.0) if problem.intercept else total / n
+
+
+def spreads(problem: GLM, mean: Vector | None = None) -> Vector:
+    """(q,): the standard deviation of each column over all rows, from sums over clients.
+
+    Columns are divided by it where a penalty is to treat them alike; it is 1 for the intercept.
+
+    Args:
+        problem: whose columns they are.
+        mean: of the columns, if it is known.
+    """
+    q = problem.features
+    middle = (means(problem) if mean is None else mean)[:q]
     squares = np.zeros(q)
+    n = 0.0
     for i in range(problem.clients):
         X, w = _own(problem, i)
-        squares += w @ (X - mean) ** 2
+        squares += w @ (X - middle) ** 2
+        n += float(w.sum())
     found = np.sqrt(squares / n)
     return np.append(found, 1.0) if problem.intercept else found
 

@@ -36,15 +36,12 @@ class Fit:
         result: Result | None = None,
         table: Table | None = None,
         each: Sequence[Statistics] = (),
-        path: pd.DataFrame | None = None,
     ) -> None:
         self._stored = stored
         self._table = table
         self._each = each
         self.result = result
         """The run behind it, a :class:`pdmm.Result`; None of a model that was read from a file."""
-        self.path = path
-        """Of cross-validation: a row for each penalty that was tried."""
 
     # --- what it is ---------------------------------------------------------------------------
 
@@ -94,6 +91,23 @@ class Fit:
     def penalty(self) -> dict[str, float]:
         """The weights of the penalty, those that cross-validation chose among them."""
         return {"l1": self._stored.l1, "l2": self._stored.l2}
+
+    @cached_property
+    def path(self) -> pd.DataFrame | None:
+        """Of cross-validation: a row for each penalty that was tried; None without one.
+
+        ``loss`` is the deviance per row that was held out (of Cox's model, per event), ``error``
+        its standard error over folds, ``nonzero`` how many penalised coefficients the fit on all
+        rows has. ``rounds`` are those spent at this penalty, and ``path.attrs["rounds"]`` all.
+        """
+        stored = self._stored.path
+        if stored is None:
+            return None
+        found = pd.DataFrame(stored["columns"])
+        losses = {name: found[name].astype(np.float64) for name in ("loss", "error")}
+        found = found.assign(**losses)
+        found.attrs["rounds"] = stored["rounds"]
+        return found
 
     # --- estimates ----------------------------------------------------------------------------
 

@@ -18,8 +18,10 @@ from pdmm.regularisers import ElasticNet, Regulariser
 from pdmm.result import Result
 from pdmm.solve import solve
 from pdmm.tables.agreement import Agreement, reach_agreement
+from pdmm.tables.cross_validation import choose
 from pdmm.tables.design import Table, build, encode, spreads
 from pdmm.tables.fitted import Fit
+from pdmm.tables.folds import check_options
 from pdmm.tables.formulas import Formula, columns_in, read_formula
 from pdmm.tables.inference import dependent, infer
 from pdmm.tables.reading import Given, read_data
@@ -108,6 +110,8 @@ def fit(
         [2.254]
     """
     _check(family, l1, l2, standardise, missing, covariance, scale)
+    if "cv" in (l1, l2):
+        check_options(folds, penalties, seed)
     extra = [expression for expression in (offset, weights) if expression is not None]
     given, read = _read(formula, data, client, missing, extra)
     name = family.name if isinstance(family, Huber) else family
@@ -120,12 +124,15 @@ def fit(
     rows = encode(given.clients, agreement, offset, weights)
     table = build(rows, agreement, family, ties, reference)
     widths = spreads(table.problem) if standardise and _is_penalised(l1, l2) else None
-    path = None
     settings = Settings(curvature, rounds, progress, threads)
+    notes = agreement.notes
+    path = None
     if "cv" in (l1, l2):
-        from pdmm.tables.cross_validation import choose
-
-        l1, l2, path = choose(table, l1, l2, widths, folds, penalties, seed, settings)
+        choice = choose(table, l1, l2, widths, folds, penalties, seed, settings)
+        l1 = choice.l1
+        l2 = choice.l2
+        path = choice.path
+        notes = (*notes, choice.note)
     penalised = _is_penalised(l1, l2)
     result = settings.solve(table, penalty(table, l1, l2, widths))
     if not penalised:
@@ -153,11 +160,12 @@ def fit(
         client=client,
         sites=_counted(given, agreement, table, each),
         unlabelled=given.unlabelled,
-        notes=agreement.notes,
+        notes=notes,
         certificate=result.certificate,
         how=how_it_was_made(result, table.problem),
+        path=path,
     )
-    return Fit(stored, result=result, table=table, each=tuple(each), path=path)
+    return Fit(stored, result=result, table=table, each=tuple(each))
 
 
 @dataclass(frozen=True)
@@ -231,10 +239,8 @@ def penalty(table: Table, l1: float, l2: float, widths: Vector | None) -> Regula
     """h, with a weight for each entry of x; None where there is none."""
     if not (l1 or l2):
         return None
-    counted = table.layout.penalised().astype(np.float64)
-    C = max(1, len(table.layout.classes))
-    width = np.ones(len(counted)) if widths is None else np.repeat(widths, C)
-    return ElasticNet(l1=l1 * counted * width, l2=l2 * counted * width**2)
+    weights = table.layout.weights(widths)
+    return ElasticNet(l1=l1 * weights, l2=l2 * weights**2)
 
 
 def sums(table: Table, x: Vector, robust: bool, threads: int | None) -> list[Statistics]:

@@ -53,6 +53,8 @@ class Stored:
     certificate: Certificate
     how: dict[str, Any]
     """Versions, rounds, bytes and reasons: how the model was made."""
+    path: dict[str, Any] | None = None
+    """Of cross-validation: ``columns`` with one number for each penalty, and all ``rounds``."""
 
     @property
     def formula(self) -> Formula:
@@ -134,7 +136,7 @@ def _to_json(stored: Stored) -> dict[str, Any]:
         name: getattr(stored, name)
         for name in (
             *("family", "delta", "covariance", "l1", "l2", "standardise", "missing", "offset"),
-            *("weights", "ties", "client", "sites", "unlabelled", "notes", "how"),
+            *("weights", "ties", "client", "sites", "unlabelled", "notes", "how", "path"),
         )
     }
     body: dict[str, Any] = _without_nan(

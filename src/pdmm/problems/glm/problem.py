@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -259,6 +260,22 @@ class GLM(GLMConstants, Predictions, Problem):
         if self.family == "cox":
             sort_for_cox(rows, self.ties)
         other._take(rows)
+        return other
+
+    def reweighted(self, w: Vector) -> "GLM":
+        """The same rows with other sample weights; those of weight 0 are as good as absent.
+
+        No row is copied, so that a fold of cross-validation costs one number for each row. Cox's
+        model sorts its rows by their weights too: take ``subset`` there.
+
+        Args:
+            w: (N,), zero or more, for the rows of one client after the other.
+        """
+        if self.family == "cox":
+            raise ValueError("rows of Cox's model are sorted by their weights: take a subset")
+        other = copy.copy(self)
+        other.__dict__.pop("_known_constants", None)
+        other._rows = replace(self._rows, w=w)
         return other
 
     # --- what a model says ------------------------------------------------------------------

@@ -140,15 +140,18 @@ def _deviance(family: Family | None, eta: Vector, y: Vector, w: Vector, look: Lo
     """Twice what the log-likelihood of a model with a parameter for each row is larger by."""
     if family is None:
         return 2 * float(look.value[0])
+    return 2 * float(look.value[0] + w @ saturated(family, y))
+
+
+def saturated(family: Family | None, y: Vector) -> Vector:
+    """(N,): minus the smallest loss that each row could have, from which deviances count."""
     if isinstance(family, Binomial):
-        saturated = xlogy(y, y) + xlogy(1 - y, 1 - y)
-    elif isinstance(family, Poisson):
-        saturated = xlogy(y, y) - y
-    elif isinstance(family, Gamma):
-        saturated = -np.log(y) - 1
-    else:
-        saturated = np.zeros_like(y)  # gaussian and Huber: the loss itself, twice
-    return 2 * float(look.value[0] + w @ saturated)
+        return np.asarray(xlogy(y, y) + xlogy(1 - y, 1 - y))
+    if isinstance(family, Poisson):
+        return np.asarray(xlogy(y, y) - y)
+    if isinstance(family, Gamma):
+        return np.asarray(-np.log(y) - 1)
+    return np.zeros(len(y))  # gaussian and Huber; classes and survival have no constant either
 
 
 def _pearson(family: Family | None, eta: Vector, y: Vector, w: Vector) -> float:
