@@ -100,10 +100,12 @@ svg text { font-size: 11px; fill: var(--soft); font-variant-numeric: tabular-num
 .clear .point, .dot, .diamond { fill: var(--blue); }
 .small .point { fill: var(--blue); stroke: none; }
 .curve { stroke: var(--blue); stroke-width: 1.6; }
+.bar { stroke: var(--rule); stroke-width: 2; }
 .beyond { fill: var(--blue); font-size: 15px; font-weight: 700; }
 .band { fill: var(--band); }
 g.differs .interval { stroke: var(--orange); }
-g.differs .point, g.differs .beyond { fill: var(--orange); }
+g.differs .point, g.differs .bar { stroke: var(--rule); stroke-width: 2; }
+.beyond { fill: var(--orange); }
 figure { margin: 0; min-width: 0; break-inside: avoid; }
 figcaption { font-size: 0.9rem; margin-bottom: 0.5em; overflow-wrap: anywhere; }
 figcaption span { color: var(--soft); margin-left: 0.7em; white-space: nowrap; }
