@@ -118,7 +118,8 @@ def fitted(name: str) -> Fit:
     settings = {"family": name, "client": "site"} | MODELS[name]
     columns = ["site", "length", "dose", "age"]
     data = table()[columns] if name == "lasso" else table()
-    return pdmm.fit(data=data, **settings)
+    fit: Fit = pdmm.fit(data=data, **settings)
+    return fit
 
 
 # --- the page as a whole ----------------------------------------------------------------------
@@ -431,3 +432,21 @@ def test_numbers_are_written_as_people_write_them() -> None:
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert listed(list("abcdefgh"), 4) == "a, b, c and 5 more"
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e9])
+def test_the_headline_is_in_units_that_people_think_in(factor: float) -> None:
+    plain = pdmm.fit("ill ~ dose", table(), client="site")
+    other = pdmm.fit("ill ~ dose", table().assign(dose=table()["dose"] * factor), client="site")
+    ratio = math.exp(plain.params["dose"])
+    said = f"odds ratio for {factor:g} units {ratio:.2f} (95% interval"
+    assert said in Page(render(other)).text
+    assert f"odds ratio {ratio:.2f} (95% interval" in Page(render(plain)).text
+
+
+def test_what_is_not_certified_is_said_first() -> None:
+    with pytest.warns(UserWarning, match="not certified"):
+        fit = pdmm.fit("ill ~ dose + age", table(), client="site", rounds=1)
+    page = Page(render(fit))
+    assert "In short Nothing is certified" in page.text
+    assert "Treat the coefficients as unfinished" in page.text

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pdmm.common.whole_files import write_whole
-from pdmm.tables.page import coefficients, convergence, diagnostics, site_tests
+from pdmm.tables.page import convergence, diagnostics, site_tests
 from pdmm.tables.page.asked import asked
+from pdmm.tables.page.coefficients import coefficients
 from pdmm.tables.page.elements import Html, joined, paragraph, tag
+from pdmm.tables.page.headline import headline
 from pdmm.tables.page.origins import key_figures, origins, privacy
 from pdmm.tables.page.style import STYLE
 from pdmm.tables.page.words import heading
@@ -70,7 +72,7 @@ def render(fit: "Fit") -> str:
     )
     sections = [
         asked(fit),
-        coefficients.coefficients(fit),
+        coefficients(fit),
         site_tests.sites(fit),
         diagnostics.diagnostics(fit),
         convergence.convergence(fit),
@@ -98,11 +100,14 @@ def _top(fit: "Fit", title: str) -> Html:
 
 def _short(fit: "Fit") -> Html:
     said = [
-        coefficients.in_short(fit),
+        headline(fit),
         site_tests.in_short(fit),
         diagnostics.in_short(fit),
         convergence.in_short(fit),
     ]
+    if fit.certificate.gap is None:
+        # Nobody should read on as if the numbers were final.
+        said = [said[-1], *said[:-1]]
     each = [tag("li", words) for words in said if words]
     return tag("div", tag("h2", "In short"), tag("ul", *each), class_="short")
 

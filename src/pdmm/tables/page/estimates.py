@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pdmm.tables.fitted import Fit
 
 USUAL = 3.0  # a logarithm of a ratio, 20: nobody thinks in ratios of millions
-PARTS = 3
+SMALL = 0.01  # and nobody in ratios of 1.001
+PARTS = 3  # how much worse a part of a unit is to think of than several
 READABLE = 0.1  # a row whose interval ends below this share of the axis says nothing on it
 
 
@@ -99,13 +100,13 @@ def _with_units(found: list[Estimate], ratio: bool) -> list[Estimate]:
     no unit.
     """
     shown = [row for row in found if not row.intercept and row.reach > 0]
-    limits = [row.reach for row in shown if not ratio or row.reach <= USUAL] or [USUAL]
+    limits = [row.reach for row in shown if not ratio or SMALL <= row.reach <= USUAL] or [USUAL]
     most = min(limits, key=lambda limit: (_changed(shown, limit), -limit))
     return [replace(row, units=_units(row, most)) for row in found]
 
 
 def _changed(rows: list[Estimate], limit: float) -> int:
-    """What an axis up to a limit costs: a part of a unit is harder to think of than several."""
+    """How many rows an axis up to a limit would put in other units, parts of them counted more."""
     larger = sum(1 for row in rows if row.reach > limit)
     smaller = sum(1 for row in rows if row.reach < READABLE * limit)
     return PARTS * larger + smaller
