@@ -3,12 +3,12 @@
 Three of ten clients take part in each round, and a fifth of all messages is lost.
 ``python -m benchmarks.missing`` prints rounds to a gap on eight problems: where mu of F is known,
 as it is of least squares in one process, and where it is not, as between sites, so that rho has to
-adapt. ``--others`` takes ten other problems, ``--seed 2`` other clients and losses.
+adapt. ``--others`` takes 13 other problems, ``--seed 2`` other clients and losses.
 """
 
 import argparse
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from rich.console import Console
@@ -30,6 +30,7 @@ PROBLEMS = (
 OTHERS = (
     *("iid", "iid, bad columns", "ill-conditioned", "very ill-conditioned", "singular F"),
     *("two clients", "1000 clients", "polynomial", "d > all rows", "4 to 2000 rows"),
+    *("logistic mixture", "log-cosh", "Huber"),  # of these mu of F is never known
 )
 PARTICIPATION = 0.3
 LOSS = 0.2
@@ -64,11 +65,16 @@ class Row:
     best: Run
     """The best of the fixed values."""
 
-    def ratio(self, run: Run) -> float:
-        """Rounds over those of the best."""
+    def ratio(self, run: Run) -> float | None:
+        """Rounds over those of the best, None if one of them did not arrive."""
         if run.rounds is None or self.best.rounds is None:
-            return np.inf
+            return None
         return run.rounds / self.best.rounds
+
+    def good(self, run: Run) -> bool:
+        """Whether it is near the best."""
+        ratio = self.ratio(run)
+        return ratio is not None and ratio <= ENOUGH
 
 
 class Steadfast(Watch):
@@ -101,7 +107,10 @@ def first_rho(problem: pdmm.Problem) -> float:
     """sqrt(L mu) of the mean client, from which rho starts where mu of F is not known."""
     L = problem.smoothness()
     mu = problem.strong_convexity()
-    return constants.Known(L, mu, float(problem.clients)).first_rho()
+    known = constants.Known(L, mu, float(problem.clients))
+    if known.estimated:
+        known = replace(known, valley=problem.valley())
+    return known.in_the_valley().first_rho()
 
 
 def row(known: Known, seed: int) -> Row:
@@ -140,13 +149,15 @@ def main() -> None:
     for r in rows:
         cells = [r.name, f"{r.best.rho:.3g}", str(r.best)]
         for one in (r.first, r.auto, r.learnt):
-            cells += [f"{one.rho:.3g}", str(one), f"{r.ratio(one):.2f}"]
+            ratio = r.ratio(one)
+            cells += [f"{one.rho:.3g}", str(one), "" if ratio is None else f"{ratio:.2f}"]
         table.add_row(*cells)
     console = Console(width=140)
     console.print(table)
     for label in ("auto", "learnt"):
-        within = sum(r.ratio(getattr(r, label)) <= ENOUGH for r in rows)
-        console.print(f"{label}: at most {ENOUGH} times the best on {within} of {len(rows)}")
+        within = sum(r.good(getattr(r, label)) for r in rows)
+        told = f"at most {ENOUGH} times the best on {within} of {len(rows)}"
+        console.print(f"mu of F {'known' if label == 'auto' else 'not known'}: {told}")
 
 
 if __name__ == "__main__":
