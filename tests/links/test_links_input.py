@@ -154,9 +154,9 @@ def test_auto_settles_once_and_says_so() -> None:
     c = case()
     for method in (pdmm.PDMM("auto"), pdmm.AGPDMM(rho="auto"), pdmm.FedSplit("auto")):
         result = pdmm.solve(c.problem, method, 200, participation=0.5, record_every=200)
-        assert any("adapts only where all take part" in why for why in result.choices)
+        assert any("x_s and the duals are equally slow" in why for why in result.choices)
         assert "rho" not in result.history
-        assert result.method.penalty == pytest.approx(c.rho, rel=0.5)  # type: ignore[attr-defined]
+        assert 0.5 < result.method.penalty / c.rho < 5  # type: ignore[attr-defined]
         assert c.gap()(result.x) < 1e-10
 
 

@@ -18,6 +18,7 @@ class Constant(NamedTuple):
     clients: Any
     overall: float
     kind: str
+    overall_kind: str = "bound"
 
 
 def known(L: Any, mu: Any, kind: str = "exact") -> Known:

@@ -10,8 +10,8 @@ the y of the last rounds (the server their means), the clients the f too, and
   lam_{s|i} = rho (z_i - x_s) stay what they are.
 """
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from pdmm.methods.adaptive_states import Control, Draft, Memory, Message, Server
 from pdmm.methods.anderson import DEPTH, FLAT_DEPTH, Guard, History, Small, combine
 from pdmm.methods.base import Array, Method, Oracle, Prox
 from pdmm.methods.spectral import Moves, Penalty, in_24_bits
+from pdmm.methods.wrapping import Wrapping
 
 if TYPE_CHECKING:
     from pdmm.methods.family import Family
@@ -30,7 +31,7 @@ LEAST_RELAXATION = 0.25
 
 @keepable
 @dataclass(frozen=True)
-class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
+class Adaptive(Wrapping[Server, Memory, Message, Upload, Draft]):
     """``inner`` with an adapting rho, with Anderson acceleration, or with both.
 
     Args:
@@ -46,24 +47,6 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
     accelerate: bool
     precision: float
     flat: bool = False
-
-    # Constants of other methods, which here depend on the method inside: hence the ignores.
-
-    @property
-    def paper_vectors(self) -> tuple[int, int]:  # type: ignore[override]
-        return self.inner.paper_vectors
-
-    @property
-    def exact(self) -> bool:  # type: ignore[override]
-        return self.inner.exact
-
-    @property
-    def steps(self) -> int:
-        return self.inner.steps
-
-    @property
-    def curvature(self) -> Literal["none", "diagonal", "full"]:
-        return self.inner.curvature
 
     @property
     def slots(self) -> int:
@@ -85,16 +68,6 @@ class Adaptive(Method[Server, Memory, Message, Upload, Draft]):
         return self.inner.memory_vectors + self.inner.draft_vectors + 2
 
     # --- the method inside ------------------------------------------------------------------
-
-    @property
-    def as_named(self) -> Method:
-        return self.inner
-
-    def with_parameters(self, **values: Any) -> Self:
-        return replace(self, inner=self.inner.with_parameters(**values))
-
-    def with_smaller_steps(self, largest: float) -> Self:
-        return replace(self, inner=self.inner.with_smaller_steps(largest))
 
     def ended(self, server: Server) -> Method:
         """The inner method with the rho and the relaxation that it ended with."""

@@ -49,8 +49,7 @@ class Automatic:
 
         Args:
             known: L and mu of the clients.
-            adaptive: whether parameters may change during the run, for which all clients must
-                take part in every round.
+            adaptive: whether all clients take part in every round.
 
         Returns:
             The method with numbers, and a sentence for each of them.

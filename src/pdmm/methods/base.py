@@ -247,6 +247,15 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
         """
         return self
 
+    def adapting_patiently(self, chosen: tuple[str, ...], precision: float) -> "Method":
+        """The method to run where clients may be missing, and mu of F is not known.
+
+        Args:
+            chosen: the parameters that were "auto".
+            precision: the rounding unit of the clients' numbers.
+        """
+        return self
+
     def running(self) -> "Method":
         """The method that runs, where the one that users name stands for another."""
         return self

@@ -32,6 +32,7 @@ from pdmm.methods.base import (
 )
 from pdmm.methods.known import Known
 from pdmm.methods.own_metric import auto_relaxation
+from pdmm.methods.patient import Patient
 
 Acceleration: TypeAlias = Literal["anderson"] | None
 Metric: TypeAlias = Literal["diagonal", "full", "own"] | None
@@ -112,12 +113,10 @@ class Family(Method):
     def auto_rho(self, known: Known, adaptive: bool) -> Chosen:
         if self.metric is not None:
             return in_metric(adaptive)
-        known = known.in_the_valley()
-        return _first("rho", known.first_rho(), known, adaptive)
+        return _first("rho", known, adaptive)
 
     def auto_gamma(self, known: Known, adaptive: bool) -> Chosen:
-        known = known.in_the_valley()
-        return _first("gamma", 1 / known.first_rho(), known, adaptive)
+        return _first("gamma", known, adaptive)
 
     def auto_in_metric(self, adaptive: bool) -> tuple[Self, Reasons]:
         """Put numbers in the place of rho="auto" where the rounds are in a metric."""
@@ -139,6 +138,11 @@ class Family(Method):
         if not (adapt or accelerate):
             return self
         return Adaptive(self, adapt, accelerate, precision, flat)
+
+    def adapting_patiently(self, chosen: tuple[str, ...], precision: float) -> Method:
+        if "rho" in chosen or "gamma" in chosen:
+            return Patient(self, precision)
+        return self
 
     def check_partial(self) -> None:
         if self.acceleration:
@@ -246,10 +250,15 @@ def in_metric(adaptive: bool) -> Chosen:
     return 1.0, f"rho {goes_on}: in the metric the mean client bends by 1 in every direction"
 
 
-def _first(name: str, value: float, known: Known, adaptive: bool) -> Chosen:
+def _first(name: str, known: Known, adaptive: bool) -> Chosen:
     """A first rho or gamma, and whether it changes."""
-    stays = "starts at" if adaptive else "is"
-    changes = ", and adapts" if adaptive else " (it adapts only where all take part)"
-    return value, (
-        f"{name} {stays} {value:.3g}, from sqrt(L mu) of the mean client{changes}: {known}"
-    )
+    valley = known.in_the_valley()
+    rho = valley.first_rho()
+    why = f"from sqrt(L mu) of the mean client, and adapts: {valley}"
+    stays = "starts at"
+    if not adaptive and known.mean_mu is not None:
+        rho = known.balanced_rho(known.mean_mu)
+        stays = "is"
+        why = f"where x_s and the duals are equally slow: {known}, {known.mean_mu:.3g} of the mean"
+    value = 1 / rho if name == "gamma" else rho
+    return value, f"{name} {stays} {value:.3g}, {why}"

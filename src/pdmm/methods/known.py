@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.methods.balance import balanced_rho
+
 FLATTEST = 1e-4  # mu/L below this does not lower the first rho any further
 FLAT = 0.04  # what stands for mu/L where mu = 0: directions without curvature need no rho
 
@@ -26,6 +28,10 @@ class Constant(Protocol):
     def kind(self) -> str:
         """Exact, a bound, an estimate, or given by the user."""
 
+    @property
+    def overall_kind(self) -> str:
+        """The same of ``overall``."""
+
 
 @dataclass(frozen=True)
 class Known:
@@ -37,12 +43,14 @@ class Known:
         weight: the sum of the clients' weights.
         valley: estimates of L and mu where each client's own function is lowest, NaN where no
             such point was found; None where L is no estimate.
+        weights: of the clients; None if they are all alike.
     """
 
     smoothness: Constant
     strong_convexity: Constant
     weight: float
     valley: tuple[Constant, Constant] | None = None
+    weights: npt.NDArray[np.float64] | None = None
 
     def in_the_valley(self) -> "Known":
         """What is known where the clients' own functions are lowest; the same where nothing is.
@@ -99,6 +107,21 @@ class Known:
             return 1.0
         share = max(mu / L, FLATTEST) if mu > 0 else FLAT
         return L * math.sqrt(share)
+
+    @property
+    def mean_mu(self) -> float | None:
+        """The mu of the weighted mean of the f_i; None unless it is known exactly, and not 0."""
+        mu = self.strong_convexity
+        if mu.overall_kind != "exact" or not mu.overall > 0:
+            return None
+        return mu.overall / self.weight
+
+    def balanced_rho(self, mean_mu: float) -> float:
+        """The rho at which x_s and the duals are equally slow; see :mod:`pdmm.methods.balance`."""
+        L = self.smoothness.clients
+        weights = np.ones(len(L)) if self.weights is None else self.weights
+        mean = float(weights @ L) / float(weights.sum())
+        return balanced_rho(L, weights, max(mean_mu, FLATTEST * mean))
 
     def step_of_mean(self) -> float:
         """2/(L + mu) of the mean of the f_i; half of it where that is an estimate."""

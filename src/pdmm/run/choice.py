@@ -47,6 +47,8 @@ class Choice:
     """Whether the step size stands on an estimate of L, to be watched during the run."""
     flat: bool = False
     """Whether no client's function is known to bend in every direction."""
+    learns: bool = False
+    """Whether rho adapts also where clients may be missing."""
 
     def then(self, change: tuple[Method, Reasons]) -> "Choice":
         """The choice after a change of its method, e.g. ``method.for_rounding()``."""
@@ -134,8 +136,7 @@ def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) ->
         choice: the method, with or without "auto".
         clients: they are asked for L and mu only if these are needed.
         weights: of the clients.
-        adaptive: whether rho may change during the run, for which all clients must take part
-            in every round.
+        adaptive: whether all clients take part in every round.
 
     Returns:
         The choice, with a sentence for everything that was chosen.
@@ -146,9 +147,11 @@ def settle(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) ->
     if names:
         choice = _settled(choice, clients, weights, adaptive)
     choice = choice.then((choice.method.running(), ()))
+    precision = float(np.finfo(clients.dtype).eps)
     if adaptive:
-        precision = float(np.finfo(clients.dtype).eps)
-        choice = choice.then((choice.method.adapting(names, precision, choice.flat), ()))
+        return choice.then((choice.method.adapting(names, precision, choice.flat), ()))
+    if choice.learns:
+        return choice.then((choice.method.adapting_patiently(names, precision), ()))
     return choice
 
 
@@ -163,7 +166,7 @@ def _settled(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) 
         if not method.exact:
             raise
         return choice.then(method.auto_without_gradients(adaptive))
-    known = Known(L, mu, float(weights.sum()))
+    known = Known(L, mu, float(weights.sum()), weights=weights)
     if known.estimated:
         known = replace(known, valley=clients.valley(weights))
     choice = choice.then(method.auto(known, adaptive))
@@ -174,6 +177,7 @@ def _settled(choice: Choice, clients: Clients, weights: Vector, adaptive: bool) 
         strong_convexity=mu,
         estimated_step=estimated,
         flat=known.in_the_valley().flat,
+        learns=known.mean_mu is None,
     )
 
 

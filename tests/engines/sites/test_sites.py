@@ -114,7 +114,7 @@ def test_those_who_may_be_left_out_cannot_be_accelerated() -> None:
         pdmm.solve(federated(sites, absent="skip"), pdmm.PDMM(acceleration="anderson"))
     result = pdmm.solve(federated(sites, absent="skip"))
     assert result.reason.startswith("certified")
-    assert any("it adapts only where all take part" in why for why in result.choices)
+    assert any("and adapts" in why for why in result.choices)
     with pytest.raises(ValueError, match="absent must be"):
         federated(sites, absent="dance")
 
