@@ -189,3 +189,12 @@ def test_an_elastic_net_with_more_columns_than_rows_is_certified_in_few_rounds(f
     result = pdmm.solve(problem, regulariser=pdmm.ElasticNet(5.0, 1.0))
     assert result.rounds <= 10
     assert result.certificate.gap is not None
+
+
+def test_f_never_rises_where_l1_alone_chooses_among_many_x() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 60))
+    y = X[:, :3].sum(axis=1) / 3 + rng.standard_t(2, size=40)
+    problem = pdmm.GLM(np.split(X, 4), np.split(y, 4), pdmm.Huber(1.0))
+    result = pdmm.solve(problem, regulariser=pdmm.L1(2.0), rounds=15)
+    assert np.diff(result.history["objective"]).max() <= 1e-9

@@ -323,7 +323,8 @@ def _accepted(
         q=step.q,
         lost=step.lost,
         vague=step.vague,
-        arrived=step.shortest and step.fall <= max(ARRIVED, step.rounding),
+        # With kinks it is h that chooses among the minimisers, not their length.
+        arrived=(step.shortest or penalty.kinked) and step.fall <= max(ARRIVED, step.rounding),
         drift=drift,
         separated=_is_separated(seen, penalty),
         drifting=alarmed and not penalty.bounds(seen.x, step.direction, length),

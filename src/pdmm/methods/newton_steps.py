@@ -97,7 +97,7 @@ class Step(NamedTuple):
     vague: bool
     """Whether it is not clear yet which these are."""
     shortest: bool
-    """Whether the point itself has nothing in these directions; with kinks, h says what it has."""
+    """Whether the point itself has nothing in these directions."""
     rounding: float
     """What rounding of the gradient alone may make of lam²."""
     q: float
@@ -134,7 +134,7 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
         T=curved.whiten(T),
         lost=curved.lost,
         vague=curved.vague,
-        shortest=penalty.kinked or _same(curved.shortest(seen.x, T), seen.x),
+        shortest=_same(curved.shortest(seen.x, T), seen.x),
         rounding=(W * float(seen.doubt)) ** 2 / curved.least,
         q=q,
     )
