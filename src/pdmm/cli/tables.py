@@ -26,7 +26,7 @@ def fit(
         typer.Option(help="The column that says whose row it is; of several files, their names."),
     ] = None,
     family: Annotated[
-        str, typer.Option(help="gaussian, binomial, poisson, gamma, multinomial or cox.")
+        str, typer.Option(help="gaussian, binomial, poisson, gamma, multinomial, cox or huber.")
     ] = "binomial",
     l1: Annotated[str, typer.Option(help="Weight of |coefficients|, or cv.")] = "0",
     l2: Annotated[str, typer.Option(help="Weight of coefficients²/2, or cv.")] = "0",
@@ -40,6 +40,9 @@ def fit(
     scale: Annotated[
         str | None, typer.Option(help="pearson for overdispersed counts, or a number.")
     ] = None,
+    delta: Annotated[float | None, typer.Option(help="Of huber, in the outcome's units.")] = None,
+    ties: Annotated[str, typer.Option(help="Of cox: efron or breslow.")] = "efron",
+    reference: Annotated[str | None, typer.Option(help="Of multinomial: a class.")] = None,
     folds: Annotated[str, typer.Option(help="Of cv: a number, or client.")] = "5",
     seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The model file to write.")] = None,
@@ -58,7 +61,7 @@ def fit(
                 formula,
                 files[0] if len(files) == 1 else files,
                 client=client,
-                family=family,
+                family=_family(family, delta),
                 l1=_penalty("l1", l1),
                 l2=_penalty("l2", l2),
                 standardise=standardise,
@@ -67,6 +70,8 @@ def fit(
                 offset=offset,
                 weights=weights,
                 scale=_scale(scale),
+                ties=_word(ties),
+                reference=reference,
                 folds=folds if folds == "client" else _whole("folds", folds),
                 seed=seed,
             )
@@ -212,6 +217,14 @@ def _check_writable(path: Path | None, endings: tuple[str, ...] | None) -> None:
     if endings is not None and path.suffix.lower() not in endings:
         raise ValueError(f"{path} must end in {' or '.join(endings)}")
     path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _family(name: str, delta: float | None) -> Any:
+    from pdmm.problems import Huber
+
+    if (name == "huber") != (delta is not None):
+        raise ValueError("--family huber and --delta go together")
+    return name if delta is None else Huber(delta)
 
 
 def _penalty(name: str, text: str) -> Any:

@@ -147,9 +147,12 @@ def build(
 
 
 def _class(reference: Any, classes: tuple[Any, ...] | None) -> int:
-    if classes is None or reference not in classes:
+    if classes is not None and reference in classes:
+        return classes.index(reference)
+    as_text = [str(label) for label in classes or ()]  # on the command line all classes are text
+    if reference not in as_text:
         raise ValueError(f"reference={reference!r} is none of the classes {classes}")
-    return classes.index(reference)
+    return as_text.index(reference)
 
 
 def means(problem: GLM) -> Vector:

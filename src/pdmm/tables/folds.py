@@ -46,7 +46,7 @@ class Folds:
     def in_words(self) -> str:
         """What kind of cross-validation this is."""
         if self.by_client:
-            return f"leaving out each of {self.count} clients in turn"
+            return "leave-one-client-out cross-validation"
         return f"{self.count}-fold cross-validation within clients"
 
 
