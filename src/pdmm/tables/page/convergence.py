@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pdmm.tables.fitted import Fit
 
 FEWEST = 3  # points that make a curve
-NEGLIGIBLE = 1e-3  # standard errors: no digit that is reported depends on less
+NEGLIGIBLE = 1e-5  # standard errors, of which the table shows no less than 1e-3
 
 
 def convergence(fit: "Fit") -> Html:
@@ -55,7 +55,7 @@ def _meaning(fit: "Fit") -> str:
     )
     bound = certificate.standard_errors
     if bound is not None and not fit.stored.penalised and bound < NEGLIGIBLE:
-        said += " No digit on this page would differ if all rows were in one table."
+        said += " That is far below the last digit that the table of coefficients shows."
     return said
 
 
