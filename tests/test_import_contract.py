@@ -129,7 +129,7 @@ def test_nothing_imports_the_command() -> None:
 
 def test_nothing_in_a_run_needs_scikit_learn() -> None:
     for module, path in MODULES.items():
-        if room(module) not in {PUBLIC, *MAY_IMPORT[PUBLIC]}:
+        if room(module) not in {PUBLIC, *MAY_IMPORT[PUBLIC]} - {"tables"}:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+import pdmm
 from pdmm.cli.terminal import terminal
 
 Files = Annotated[
@@ -220,11 +221,9 @@ def _check_writable(path: Path | None, endings: tuple[str, ...] | None) -> None:
 
 
 def _family(name: str, delta: float | None) -> Any:
-    from pdmm.problems import Huber
-
     if (name == "huber") != (delta is not None):
         raise ValueError("--family huber and --delta go together")
-    return name if delta is None else Huber(delta)
+    return name if delta is None else pdmm.Huber(delta)
 
 
 def _penalty(name: str, text: str) -> Any:

@@ -13,9 +13,9 @@ from scipy import stats
 
 from pdmm.problems.glm.statistics import Statistics
 from pdmm.result import Certificate, Result
-from pdmm.tables import predicting
+from pdmm.tables import nested, predicting
 from pdmm.tables.design import Table
-from pdmm.tables.inference import Test, wald_test
+from pdmm.tables.inference import Test
 from pdmm.tables.sites import own_estimates, score_tests
 from pdmm.tables.stored import Stored, read, save
 from pdmm.tables.summary import Summary, summarise
@@ -202,47 +202,15 @@ class Fit:
         """
         if isinstance(names, str):
             names = self._stored.encoding.terms.get(names, [names])
-        index = self._stored.layout.index
-        chosen = [position for position, name in enumerate(index) if _matches(name, names)]
-        if not chosen:
-            raise ValueError(f"{names!r} are no coefficients of the model")
-        covariance = self.cov_params().to_numpy()[np.ix_(chosen, chosen)]
-        return wald_test(self.params.to_numpy()[chosen], covariance)
+        return nested.wald(self, names)
 
     def compare_wald_test(self, restricted: "Fit") -> Test:
         """Test that what a smaller model lacks is 0, by this model's covariance."""
-        extra = self._extra(restricted)
-        return self.wald_test(extra)
+        return nested.wald(self, nested.extra(self, restricted))
 
     def compare_lr_test(self, restricted: "Fit") -> Test:
         """The likelihood-ratio test of a smaller model on the same rows against this one."""
-        extra = self._extra(restricted)
-        if self._stored.penalised or restricted._stored.penalised:
-            raise ValueError("a likelihood-ratio test needs fits without a penalty")
-        df = len(extra)
-        statistic = 2 * (self.llf - restricted.llf)
-        if self.family in ("gaussian", "gamma"):
-            # As an analysis of deviance: the scale is that of the larger model.
-            statistic = (restricted.deviance - self.deviance) / self.scale
-        return Test(statistic, df, float(stats.chi2.sf(statistic, df)))
-
-    def _extra(self, restricted: "Fit") -> list[Any]:
-        if not isinstance(restricted, Fit):
-            raise ValueError(f"restricted must be a fit, got {type(restricted).__name__}")
-        mine, theirs = list(self.params.index), list(restricted.params.index)
-        lacking = [name for name in theirs if name not in mine]
-        extra = [name for name in mine if name not in theirs]
-        if lacking or not extra or self.family != restricted.family:
-            raise ValueError(
-                f"{restricted.formula!r} is not nested in {self.formula!r}: the smaller model must "
-                "have the same family and a part of the coefficients"
-            )
-        if not np.isclose(self.nobs, restricted.nobs, rtol=1e-12):
-            raise ValueError(
-                f"the models were fitted to {self.nobs:g} and {restricted.nobs:g} rows: they must "
-                "have the same ones"
-            )
-        return extra
+        return nested.likelihood_ratio(self, restricted)
 
     # --- clients ------------------------------------------------------------------------------
 
@@ -380,13 +348,6 @@ class Fit:
     def _series(self, values: Vector) -> "pd.Series[float]":
         layout = self._stored.layout
         return pd.Series(values[layout.order], index=layout.index)
-
-
-def _matches(name: Any, wanted: Any) -> bool:
-    """Whether a coefficient is meant; of a multinomial model its name stands for all classes."""
-    if name in wanted:
-        return True
-    return isinstance(name, tuple) and name[1] in wanted
 
 
 def load(path: str | Path) -> Fit:

@@ -105,9 +105,9 @@ def fit(
         ... })
         >>> model = pdmm.fit("falls ~ dose", table, client="ward", family="poisson")
         >>> model.params.round(4).to_dict()
-        {'Intercept': -0.6135, 'dose': 0.7131}
+        {'Intercept': -0.8364, 'dose': 0.765}
         >>> model.predict(pd.DataFrame({"dose": [2.0]})).round(3).tolist()
-        [2.254]
+        [2.001]
     """
     _check(family, l1, l2, standardise, missing, covariance, scale)
     if "cv" in (l1, l2):

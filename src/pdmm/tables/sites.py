@@ -2,11 +2,13 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.threads import Threads
 from pdmm.problems import GLM
 from pdmm.problems.glm.statistics import Statistics, statistics
 from pdmm.solve import solve
@@ -43,18 +45,27 @@ def own_estimates(stored: Stored, table: Table) -> Own:
     order = table.layout.order
     if stored.penalised:
         return Own(params, errors)
-    for i in range(m):
-        alone = table.problem.subset([slice(None) if k == i else slice(0) for k in range(m)])
-        if alone.samples[0] <= d / max(1, len(table.layout.classes)):
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            result = solve(alone, x0=stored.x, curvature="full", optimum=False, rounds=60)
-        if result.certificate.gap is None:
-            continue
-        params[i] = result.x[order]
-        errors[i] = _errors(stored, alone, result.x)[order]
+    with Threads() as pool, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i, found in enumerate(pool.map(partial(_alone, stored, table), range(m))):
+            if found is not None:
+                params[i] = found[0][order]
+                errors[i] = found[1][order]
     return Own(params, errors)
+
+
+def _alone(stored: Stored, table: Table, i: int) -> tuple[Vector, Vector] | None:
+    """The estimate of one client's rows and its standard errors, None where there is none."""
+    problem = table.problem
+    few = problem.samples[i] * max(1, len(table.layout.classes)) <= len(stored.x)
+    if few:
+        return None
+    everybody = range(problem.clients)
+    alone = problem.subset([slice(None) if k == i else slice(0) for k in everybody])
+    result = solve(alone, x0=stored.x, curvature="full", optimum=False, rounds=60, threads=1)
+    if result.certificate.gap is None:
+        return None
+    return result.x, _errors(stored, alone, result.x)
 
 
 def _errors(stored: Stored, alone: GLM, x: Vector) -> Vector:
