@@ -137,7 +137,7 @@ def in_words(fit: Any) -> str:
     """What the certificate proves."""
     certificate = fit.certificate
     if certificate.gap is None:
-        return f"How near this is to the pooled estimate is not proven: {fit.stored.how['reason']}."
+        return f"Nothing is certified: {fit.stored.how['reason']}."
     if fit.error_bound is not None:
         return (
             f"Certified: each coefficient is within {ceiling(fit.error_bound)} standard errors of "
