@@ -9,7 +9,7 @@ import sys
 
 NAMES = (
     *("least_squares", "softmax", "many_clients", "shapes", "noticing", "network", "unreliable"),
-    *("mpi", "flare", "auto", "missing", "glm", "path", "rounds"),
+    *("mpi", "flare", "auto", "missing", "glm", "path", "big_table", "rounds"),
 )
 OF_THE_CODE = ("mirror", "hops")
 

@@ -283,3 +283,14 @@ def test_data_of_another_kind_are_refused() -> None:
         pdmm.fit(FORMULA, {"a": 3})
     with pytest.raises(ValueError, match="two columns 'age'"):
         pdmm.fit(FORMULA, pd.concat([patients(), patients()[["age"]]], axis=1))
+
+
+def test_a_formula_of_plain_numbers_makes_the_matrix_that_formulaic_makes() -> None:
+    frame = patients().assign(ill=lambda rows: rows.stage > 1)
+    for formula in ("died ~ age + bmi + stage", "died ~ bmi + ill - 1", "died ~ 1"):
+        fit = pdmm.fit(formula, frame, client="ward")
+        encoding = fit.stored.encoding
+        expected = np.asarray(encoding._matrix(encoding.read(frame)), dtype=float)
+        np.testing.assert_array_equal(encoding.matrix(encoding.read(frame)), expected)
+        assert encoding._numbers_alone() is not None
+    assert pdmm.fit("died ~ age + sex", frame, "ward").stored.encoding._numbers_alone() is None

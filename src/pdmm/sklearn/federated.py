@@ -31,6 +31,7 @@ TO_ROUNDING = 1e-300  # for tol=0: a run ends where a certificate is rounding
 # How a run ends that has found a minimiser.
 FOUND = ("certified", "the start is optimal")
 ONE_OF_MANY = "not determined by the data"
+BY_GRADIENT = "below tolerance"  # without Hessians nothing is proven, and the gradient is all
 
 
 class Federated(BaseEstimator):  # type: ignore[misc]
@@ -163,5 +164,6 @@ class Minimiser:
 
 
 def _has_found(result: pdmm.Result) -> bool:
-    """Whether x minimises F: proven, or because Newton's steps have come to nothing."""
-    return result.reason.startswith(FOUND) or ONE_OF_MANY in result.reason
+    """Whether x minimises F: proven, or because steps or gradients have come to nothing."""
+    said = result.reason
+    return said.startswith(FOUND) or ONE_OF_MANY in said or BY_GRADIENT in said

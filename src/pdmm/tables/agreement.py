@@ -1,8 +1,8 @@
 """The server's side: what all clients agree on before a model is fitted, from sums and unions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from pdmm.tables.client_table import ClientTable, Counts, Moments
 from pdmm.tables.columns import NUMBERS, Agreed, agree, sorted_levels
 from pdmm.tables.encoding import Encoding
 from pdmm.tables.formulas import Formula, columns_in
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def reach_agreement(
         missing: "error", "drop" or "mean".
         family: what the outcome is.
     """
-    described = {client.name: client.describe(formula.columns) for client in clients}
+    described = ask(clients, lambda client: client.describe(formula.columns))
     for name in formula.columns:
         _refuse_absent(name, described)
     columns = {
@@ -49,7 +51,7 @@ def reach_agreement(
     notes = _notes(columns, described)
     if missing == "mean":
         encoding = replace(encoding, means=_means(clients, encoding, described, extra))
-    counts = {client.name: client.count(encoding, extra, missing) for client in clients}
+    counts = ask(clients, lambda client: client.count(encoding, extra, missing))
     taking_part = [client for client in clients if counts[client.name].complete]
     if not taking_part:
         raise ValueError("no client has a row without a missing entry")
@@ -60,6 +62,11 @@ def reach_agreement(
     encoding = replace(encoding, levels=_levels(taking_part, encoding))
     encoding = replace(encoding, classes=_classes(taking_part, encoding, family))
     return Agreement(encoding, counts, notes)
+
+
+def ask(clients: Sequence[ClientTable], question: Callable[[ClientTable], T]) -> dict[str, T]:
+    """What each client answers, by name."""
+    return {client.name: question(client) for client in clients}
 
 
 def _refuse_absent(name: str, described: dict[str, Any]) -> None:

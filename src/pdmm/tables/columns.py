@@ -48,6 +48,8 @@ def describe(column: "pd.Series[Any]") -> Column:
 
 
 def _kind(column: "pd.Series[Any]") -> str:
+    if column.dtype in (np.float64, np.int64, np.bool_):
+        return {"f": "float", "i": "int", "b": "bool"}[column.dtype.kind]
     inferred = pd.api.types.infer_dtype(column, skipna=True)
     if inferred == "string":
         numbers = pd.to_numeric(column.dropna(), errors="coerce")
@@ -107,6 +109,8 @@ def _order(each: Mapping[str, Column]) -> tuple[Any, ...] | None:
 
 def read_as(column: "pd.Series[Any]", agreed: Agreed) -> "pd.Series[Any]":
     """A column in the agreed kind, with NaN or None where there is no entry."""
+    if agreed.kind == "float" and column.dtype == np.float64:
+        return column
     if agreed.kind == "label":
         return column.astype(object).where(column.notna(), None)
     if agreed.kind == "bool" and not column.isna().any():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pdmm.problems import GLM
-from pdmm.tables.agreement import Agreement
+from pdmm.tables.agreement import Agreement, ask
 from pdmm.tables.client_table import ClientTable, Rows
 
 Vector = npt.NDArray[np.float64]
@@ -87,11 +87,8 @@ def encode(
     weights: str | None,
 ) -> dict[str, Rows]:
     """Have each client that has complete rows make its part of the model matrix."""
-    found = {
-        client.name: client.rows(agreement.encoding, offset, weights)
-        for client in clients
-        if agreement.counts[client.name].complete
-    }
+    there = [client for client in clients if agreement.counts[client.name].complete]
+    found = ask(there, lambda client: client.rows(agreement.encoding, offset, weights))
     if sum(own.X.size for own in found.values()) > LARGE:
         gc.collect()  # formulaic's objects refer to each other, and to tables that are not needed
     return found

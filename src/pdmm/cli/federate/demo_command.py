@@ -32,8 +32,7 @@ def demo(
         for line in summary(found.model.result):
             say(line)
         say(
-            f"The same run in one process, with all data in one place: the model differs by "
-            f"{found.apart:.1e} of its largest entry."
+            f"The model of all data in one place differs by {found.apart:.1e} of its largest entry."
         )
         found.check()
 

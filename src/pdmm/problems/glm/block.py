@@ -86,6 +86,8 @@ class GLMBlock(Block):
 
     def along(self, x: Floats, direction: Floats, t: Vector) -> Vector:
         eta = self.design.eta(x.astype(np.float64, copy=False))
+        if not direction.any():
+            return np.repeat(self.model.values(eta)[:, None], len(t), axis=1)
         change = self.design.change(direction.astype(np.float64, copy=False))
         with np.errstate(over="ignore", invalid="ignore"):
             values = [self.model.values(eta + s * change) for s in t.tolist()]

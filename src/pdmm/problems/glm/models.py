@@ -40,6 +40,7 @@ class Model(ABC):
     def __init__(self, starts: npt.NDArray[np.int64], w: Vector) -> None:
         self.starts = starts
         self.w = w
+        self.unit = bool((w == 1).all())
         self.size = len(starts) - 1
 
     def rows(self, i: int) -> slice:
@@ -128,6 +129,8 @@ class RowModel(Model):
         return self.look(eta)._replace(bend=self._weighed(self.family.majorant(eta, self.y)))
 
     def _weighed(self, each: Vector) -> Vector:
+        if self.unit:
+            return each
         return np.asarray(np.where(self.w > 0, self.w * each, 0.0))
 
     def values(self, eta: Vector) -> Vector:
