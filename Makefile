@@ -17,11 +17,11 @@ endif
 .PHONY: help setup demo test test-fast coverage lint bench reproduce clean
 
 help:
-	@echo "make demo    run all methods on the paper's least-squares problem (about 10 s)"
+	@echo "make demo    fit a real table with six sites, then run all methods on the paper's problem"
 	@echo "make test    lint, types, tests and doctests"
 	@echo "make test-fast   tests that need neither patience nor other processes, and doctests (a minute)"
 	@echo "make coverage    which lines the tests run, without those of a real federation"
-	@echo "make bench   speed and memory against plain NumPy, auto against tuned methods, MPI, FLARE (18 minutes)"
+	@echo "make bench   speed and memory against plain NumPy, tables, auto against tuned methods, MPI, FLARE (long)"
 	@echo "make reproduce   the paper's figures and table at full size (long)"
 	@echo "make clean   remove the environment and all that was generated"
 

@@ -274,3 +274,17 @@ def test_a_column_called_intercept_is_refused_beside_another() -> None:
     with pytest.raises(ValueError, match="a column called 'intercept', and intercept=True adds"):
         pdmm.GLM([frame], [[0, 1, 0]])
     assert pdmm.GLM([frame], [[0, 1, 0]], intercept=False).names == ("age", "intercept")
+
+
+def test_true_is_no_class_of_whole_numbers() -> None:
+    X = [np.arange(6.0)[:, None]]
+    with pytest.raises(ValueError, match="reference is True, which is not among the classes"):
+        pdmm.GLM(X, [[0, 1, 2, 0, 1, 2]], "multinomial", reference=True)
+    truth = pdmm.GLM(X, [[True, False, True, False, True, False]], "multinomial", reference=True)
+    assert truth.names[0] == "x0:False"
+
+
+def test_a_hessian_that_fits_into_no_memory_is_refused() -> None:
+    problem = pdmm.GLM([sparse.csr_array((3, 100_000))], [[0, 1, 1]])
+    with pytest.raises(ValueError, match=r"100,001 by 100,001 numbers would take 80 GB"):
+        problem.hessian(np.zeros(100_001))

@@ -177,6 +177,10 @@ def _all_labels(found: list[tuple[Array, Kind | None]]) -> tuple[Any, ...]:
     return tuple(sorted({label for labels, _ in found for label in np.unique(labels).tolist()}))
 
 
+def _booleans(classes: Sequence[Any]) -> list[Any]:
+    return [label for label in classes if isinstance(label, bool | np.bool_)]
+
+
 def _classes(y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
     found = []
     for i, count in enumerate(counts):
@@ -194,7 +198,9 @@ def _classes(y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
             f"y has the one class {classes[0]!r} at all clients: a multinomial model needs two or "
             "more"
         )
-    if reference is not None and reference is not False and reference not in classes:
+    # True == 1 in Python, but who writes reference=True does not mean the class 1.
+    known = reference in classes and not (reference is True and True not in _booleans(classes))
+    if reference is not None and reference is not False and not known:
         raise ValueError(
             f"reference is {reference!r}, which is not among the classes "
             f"{', '.join(map(repr, classes[:5]))}"

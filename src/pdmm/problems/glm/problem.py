@@ -31,6 +31,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family for family in (Gaussian(), Binomial(), Poisson(), Gamma())
 }
 NAMES = (*FAMILIES, "multinomial", "cox")
+LARGEST_MATRIX = 20_000  # columns of a matrix that still fits into the memory of a workstation
 
 
 class GLM(GLMConstants, Predictions, Problem):
@@ -218,6 +219,12 @@ class GLM(GLMConstants, Predictions, Problem):
         """The Hessian (d, d) of F = sum_i w_i f_i at x."""
         w = client_weights(weights, self.clients)
         point = vector("x", x, self.dimension)
+        if self.dimension > LARGEST_MATRIX:
+            size = 8 * self.dimension**2 / 1e9
+            raise ValueError(
+                f"a Hessian of {self.dimension:,} by {self.dimension:,} numbers would take "
+                f"{size:,.0f} GB: it is made up to {LARGEST_MATRIX:,} columns"
+            )
         total = np.zeros((self.dimension, self.dimension))
         for block in self.blocks():
             total += np.tensordot(w[block], self.at(block).hessian(point), axes=1)
