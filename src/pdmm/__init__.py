@@ -1,7 +1,7 @@
 """pdmm: federated optimisation with the primal-dual method of multipliers."""
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdmm import engines, theory
 from pdmm.certifying import certify
@@ -41,6 +41,10 @@ from pdmm.solve import resume, solve
 
 # A program that uses pdmm decides what becomes of its log; without a handler it is silent.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+if TYPE_CHECKING:
+    from pdmm.tables import fit as fit
+    from pdmm.tables import load as load
 
 _LAZY = ("fit", "load")
 """Public names that need the extra ``tables``, and are loaded when they are first used."""
@@ -98,8 +102,6 @@ __all__ = [
     "__version__",
     "certify",
     "engines",
-    "fit",
-    "load",
     "resume",
     "solve",
     "solve_network",

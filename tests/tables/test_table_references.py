@@ -253,7 +253,7 @@ def test_penalised_fits_are_those_of_scikit_learn() -> None:
     X, y = table[columns].to_numpy(), table.target.to_numpy()
     n = len(y)
     logistic = LogisticRegression(C=0.5, solver="newton-cholesky", tol=1e-12, max_iter=500)
-    cases: list[tuple[str, Any, dict[str, float], Any, Any]] = [
+    cases: list[tuple[str, Any, dict[str, Any], Any, Any]] = [
         ("target", "binomial", {"l2": 2.0}, logistic, y),
         ("mean_radius", "gaussian", {"l2": 3.0}, Ridge(3.0, tol=1e-12), X[:, 0]),
         (
