@@ -371,7 +371,8 @@ def test_the_chosen_penalty_has_the_smallest_loss_and_is_fitted(l1: Any, l2: Any
     if (l1, l2) == ("cv", "cv"):
         assert (path["l1"] == path["penalty"] / 2).all()
         assert (path["l2"] == path["penalty"] / 2).all()
-    again = pdmm.fit("y ~ a + b + c", frame(), "site", standardise=True, **fit.penalty)
+    chosen: dict[str, Any] = fit.penalty
+    again = pdmm.fit("y ~ a + b + c", frame(), "site", standardise=True, **chosen)
     assert np.array_equal(fit.params, again.params)
     assert fit.certificate.gap is not None
     assert np.count_nonzero(fit.params.iloc[1:]) == best["nonzero"]

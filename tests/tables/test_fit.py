@@ -15,7 +15,7 @@ from test_agreement import FORMULA, patients
 from test_table_references import survival
 
 import pdmm
-from pdmm.tables.evaluation import calibration_table, concordance
+from pdmm.tables.evaluation import concordance
 
 
 def test_files_of_every_kind_give_the_same(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_evaluation_is_that_of_scikit_learn() -> None:
     seen = fit.evaluate(table[:300]).loc["all"]
     assert seen["calibration slope"] == pytest.approx(1.0, abs=1e-6)
     assert seen["calibration in the large"] == pytest.approx(0.0, abs=1e-6)
-    groups = calibration_table(fit.stored, rest)
+    groups = fit.calibration(rest)
     assert groups["rows"].sum() == len(rest)
     assert groups["expected"].is_monotonic_increasing
     with pytest.raises(ValueError, match="no column 'died'"):

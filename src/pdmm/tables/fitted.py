@@ -284,6 +284,12 @@ class Fit:
 
         return evaluate(self._stored, frame, client)
 
+    def calibration(self, frame: pd.DataFrame, bins: int = 10) -> pd.DataFrame:
+        """Of a binomial model: observed and expected frequencies in groups of known outcomes."""
+        from pdmm.tables.evaluation import calibration_table
+
+        return calibration_table(self._stored, frame, bins)
+
     # --- what is made of it -------------------------------------------------------------------
 
     def summary(self) -> Summary:
