@@ -101,9 +101,11 @@ def _means(
 ) -> dict[str, float]:
     """The mean over all clients of each column of numbers with a missing entry.
 
-    Outcomes, weights and offsets are never invented: rows without one are left out.
+    Outcomes, weights, offsets and categories are never invented: rows without one are left out.
     """
-    kept = {name for text in (*encoding.formula.outcome, *extra) for name in columns_in(text)}
+    categories = [factor for factor in encoding.formula.factors if factor.startswith("C(")]
+    texts = (*encoding.formula.outcome, *categories, *extra)
+    kept = {name for text in texts for name in columns_in(text)}
     wanted = [
         name
         for name, agreed in encoding.columns.items()

@@ -109,7 +109,7 @@ class ClientTable:
                     f"{name!r}: give missing='drop' to leave such rows out, or missing='mean'"
                 )
             gone |= rows
-        self._complete = frame[~gone] if gone.any() else frame
+        self._complete = encoding.complete(frame, ~gone)
         self._frame = None
         return Counts(len(frame), len(self._complete))
 

@@ -108,17 +108,38 @@ def _order(each: Mapping[str, Column]) -> tuple[Any, ...] | None:
 
 
 def read_as(column: "pd.Series[Any]", agreed: Agreed) -> "pd.Series[Any]":
-    """A column in the agreed kind, with NaN or None where there is no entry."""
+    """A column in the agreed kind, with NaN or None where there is no entry.
+
+    New rows may have 1.5 where those of the fit were all whole numbers: such a column stays float.
+    """
     if agreed.kind == "float" and column.dtype == np.float64:
         return column
     if agreed.kind == "label":
         return column.astype(object).where(column.notna(), None)
-    if agreed.kind == "bool" and not column.isna().any():
-        return column.astype(bool, copy=False)
     numbers = pd.to_numeric(column.astype(object) if _boxed(column) else column, errors="coerce")
-    if agreed.kind == "int" and not numbers.isna().any():
+    if agreed.kind == "bool" and bool(numbers.isin((0, 1)).all()):
+        return numbers.astype(bool, copy=False)
+    if agreed.kind == "int" and _whole(numbers):
         return numbers.astype(np.int64, copy=False)
     return numbers.astype(np.float64, copy=False)
+
+
+def _whole(numbers: "pd.Series[Any]") -> bool:
+    return numbers.dtype.kind in "iub" or bool((numbers % 1 == 0).all())
+
+
+def refuse_other(name: str, column: "pd.Series[Any]", agreed: Agreed) -> None:
+    """Raise where a column of new rows holds what no row of the fit did."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.categories.to_series()
+    kind = describe(column).kind
+    unlike = ("date", "mixed") if agreed.kind == "label" else ("date", "mixed", "text")
+    if kind in unlike:
+        fitted = "words" if agreed.kind == "label" else "numbers"
+        raise ValueError(
+            f"column {name!r} of the table holds {WORDS[kind]}, and the model was fitted to "
+            f"{fitted}"
+        )
 
 
 def _boxed(column: "pd.Series[Any]") -> bool:

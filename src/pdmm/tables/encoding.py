@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pdmm.tables.columns import NUMBERS, Agreed, read_as
+from pdmm.tables.columns import NUMBERS, Agreed, read_as, refuse_other
 from pdmm.tables.expressions import evaluate
 from pdmm.tables.formulas import Formula
 
@@ -41,6 +41,28 @@ class Encoding:
             if name in read:
                 read[name] = read[name].fillna(mean)
         return pd.DataFrame(read, index=frame.index, copy=False)
+
+    def read_new(self, frame: pd.DataFrame, columns: Any) -> pd.DataFrame:
+        """The same of rows that nobody has described: columns of other kinds are refused."""
+        for name in columns:
+            refuse_other(name, frame[name], self.columns[name])
+        return self.read(frame, columns)
+
+    def complete(self, read: pd.DataFrame, rows: npt.NDArray[np.bool_]) -> pd.DataFrame:
+        """Those rows of a table that was read, which have all entries.
+
+        A missing entry makes true and 3 the floats 1.0 and 3.0. Without it they are what they are
+        at other clients, so that a level has one name.
+        """
+        kept = read if rows.all() else read[rows]
+        again = {
+            name: read_as(kept[name], self.columns[name])
+            for name in kept
+            if self.columns[name].kind in ("int", "bool")
+            and kept[name].dtype == np.float64
+            and name not in self.means
+        }
+        return kept.assign(**again) if again else kept
 
     def value(self, expression: str, frame: pd.DataFrame) -> Any:
         """What an expression is for the rows of a table that was read."""

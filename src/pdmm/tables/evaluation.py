@@ -57,7 +57,7 @@ def _complete(stored: Stored, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
     absent = [name for name in wanted if name not in frame]
     if absent:
         raise ValueError(f"the table has no column {absent[0]!r}, which the model needs")
-    whole = ~stored.encoding.read(frame, wanted).isna().any(axis=1).to_numpy()
+    whole = ~stored.encoding.read_new(frame, wanted).isna().any(axis=1).to_numpy()
     if not whole.any():
         raise ValueError("no row of the table has an outcome and all entries")
     return np.asarray(whole)
@@ -73,7 +73,7 @@ def _outcome(stored: Stored, frame: pd.DataFrame, part: int = 0) -> Vector:
         return np.asarray(value, dtype=np.float64)
     codes = pd.Index(classes).get_indexer(pd.Series(value))
     if (codes < 0).any():
-        label = pd.Series(value).to_numpy()[codes < 0][0]
+        label = pd.Series(value)[codes < 0].tolist()[0]
         raise ValueError(f"the outcome {label!r} is none of the classes {classes} of the model")
     return np.asarray(codes, dtype=np.float64)
 

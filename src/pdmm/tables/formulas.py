@@ -75,7 +75,7 @@ def read_formula(text: Any, available: Sequence[str] | None, extra: Sequence[str
     return Formula(
         text=text,
         outcome=outcome,
-        right=" + ".join(_written(term) for term in right) or "0",
+        right=_joined(right),
         factors=tuple(factors),
         intercept=_has_intercept(right),
         columns=tuple(columns),
@@ -128,6 +128,12 @@ def _outcome(expression: str, aliases: dict[str, str]) -> tuple[str, ...]:
 
 def _has_intercept(terms: Sequence[Any]) -> bool:
     return any(str(term) == "1" for term in terms)
+
+
+def _joined(terms: Sequence[Any]) -> str:
+    """Terms as the right side of a formula, which has an intercept only if it is one of them."""
+    written = [_written(term) for term in terms]
+    return " + ".join(written if _has_intercept(terms) else ["0", *written])
 
 
 def _written(term: Any) -> str:

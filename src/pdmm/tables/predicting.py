@@ -35,14 +35,15 @@ def design_matrix(stored: Stored, frame: pd.DataFrame) -> pd.DataFrame:
     if absent:
         words = ", ".join(repr(name) for name in absent)
         raise ValueError(f"the table has no column {words}, which the model needs")
-    read = encoding.read(frame, needed)
+    read = encoding.read_new(frame, needed)
     whole = ~read.isna().any(axis=1).to_numpy()
+    rows = encoding.complete(read, whole)
     for factor, levels in encoding.levels.items():
-        _refuse_unknown(factor, levels, encoding.labels(factor, read[whole]))
+        _refuse_unknown(factor, levels, encoding.labels(factor, rows))
     columns = encoding.names
     X = np.full((len(frame), len(columns)), np.nan)
     if whole.any():
-        X[whole] = encoding.matrix(read[whole])
+        X[whole] = encoding.matrix(rows)
     return pd.DataFrame(X, index=frame.index, columns=list(columns))[list(stored.layout.columns)]
 
 
@@ -82,7 +83,7 @@ def _offset(stored: Stored, frame: pd.DataFrame) -> Vector:
     absent = [name for name in needed if name not in frame]
     if absent:
         raise ValueError(f"the table has no column {absent[0]!r}, which the model's offset needs")
-    read = stored.encoding.read(frame, needed)
+    read = stored.encoding.read_new(frame, needed)
     return stored.encoding.numbers(stored.offset, read)
 
 
