@@ -213,5 +213,7 @@ def test_the_demonstration_compares_with_one_process(
     said = words(done)
     assert "hospital-2" in said
     assert "80.0%" in said
-    assert ("Error: the federation's model is not that of all data in one place" in said) is bool(code)
+    assert ("Error: the federation's model is not that of all data in one place" in said) is bool(
+        code
+    )
     assert invoke("demo", "--sites", "0").exit_code == 2
