@@ -177,11 +177,18 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame
             return _read_parquet(path, keep)
         wanted = None if keep is None else lambda column: column in keep
         separator = "\t" if ".tsv" in name else ","
-        return pd.read_csv(path, sep=separator, usecols=wanted, low_memory=False)
+        frame = pd.read_csv(path, sep=separator, usecols=wanted, low_memory=False)
+        header = frame.columns if len(frame.columns) else pd.read_csv(path, sep=separator, nrows=0)
     except ImportError:
         raise
     except (ValueError, OSError) as error:  # what pandas and pyarrow raise derives from these
         raise ValueError(f"{path} cannot be read: {error}") from None
+    if columns is not None and not len(frame.columns):
+        raise ValueError(
+            f"{path} has none of the columns {_listed(columns)}: it has {_listed(list(header))}, "
+            f"separated by {separator!r}"
+        )
+    return frame
 
 
 def _read_parquet(path: Path, keep: set[str] | None) -> pd.DataFrame:
