@@ -139,3 +139,30 @@ def test_a_file_that_is_no_model_is_refused_whatever_its_head(tmp_path: Path, ve
     (tmp_path / "no.pdmm").write_text(json.dumps(head) + "\n{}\n")
     with pytest.raises(ValueError, match=r"no.pdmm is no model file of pdmm"):
         pdmm.load(tmp_path / "no.pdmm")
+
+
+def test_tests_are_of_coefficients_and_of_the_same_outcome() -> None:
+    table = patients().assign(ill=lambda f: (f.bmi > 26).astype(int))
+    large = pdmm.fit("died ~ age + sex", table, client="ward")
+    with pytest.raises(ValueError, match=r"\['agee'\] are no coefficients"):
+        large.wald_test(["age", "agee"])
+    for small in (
+        pdmm.fit("ill ~ age", table, client="ward"),
+        pdmm.fit("died ~ age", table, client="ward", offset="bmi / 100"),
+    ):
+        for test in (large.compare_lr_test, large.compare_wald_test):
+            with pytest.raises(ValueError, match="the outcome, the offset and the weights must"):
+                test(small)
+
+
+def test_clients_have_one_name_in_all_tables() -> None:
+    table = patients().assign(ward=lambda f: f.ward.map({"east": 1.0, "north": 2.0, "west": 3.0}))
+    fit = pdmm.fit("died ~ age", table, client="ward")
+    assert list(fit.sites.index) == ["1", "2", "3"]
+    assert list(fit.evaluate(table).index) == ["all", "1", "2", "3"]
+
+
+def test_an_intercept_alone_has_no_pipeline() -> None:
+    fit = pdmm.fit("died ~ 1", patients(), client="ward")
+    with pytest.raises(ValueError, match="has an intercept alone"):
+        fit.to_sklearn()

@@ -80,7 +80,7 @@ def _split(
         raise ValueError(f"no row of {what} has a {client!r}")
     order = np.argsort(codes, kind="stable")[unlabelled:]
     ends = np.append(0, np.cumsum(np.bincount(codes[codes >= 0], minlength=len(labels))))
-    names = [_text(label) for label in labels]
+    names = [client_name(label) for label in labels]
     _refuse_twice(names, [repr(label) for label in labels])
     ordered = _taken_over(frame, order)
     own = [
@@ -106,7 +106,7 @@ def _from_dict(
 ) -> list[ClientTable]:
     if not data:
         raise ValueError("data has no clients")
-    names = [_text(name) for name in data]
+    names = [client_name(name) for name in data]
     _refuse_twice(names, [repr(name) for name in data])
     found = []
     for key, name in zip(data, names, strict=True):
@@ -133,7 +133,7 @@ def _named(frame: pd.DataFrame, what: str) -> pd.DataFrame:
     return frame.rename(columns=str)
 
 
-def _text(label: Any) -> str:
+def client_name(label: Any) -> str:
     """A client's name: 3.0, which is 3 in a column with missing entries, is called 3."""
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
