@@ -166,3 +166,9 @@ def test_an_intercept_alone_has_no_pipeline() -> None:
     fit = pdmm.fit("died ~ 1", patients(), client="ward")
     with pytest.raises(ValueError, match="has an intercept alone"):
         fit.to_sklearn()
+
+
+def test_predictions_are_of_tables() -> None:
+    fit = pdmm.fit("died ~ age", patients(), client="ward")
+    with pytest.raises(ValueError, match="predictions need a DataFrame, got dict"):
+        fit.predict({"age": 3})
