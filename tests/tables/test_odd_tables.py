@@ -1,5 +1,10 @@
 """Formulas and tables as strangers bring them: each fit beside the pooled one, or a sentence."""
 
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,3 +79,96 @@ def test_new_rows_of_another_kind_are_refused() -> None:
         fit.predict(table.assign(sex=pd.Timestamp("2020-01-01")))
     text = fit.predict(table.assign(age=table.age.map(str)))
     np.testing.assert_allclose(text, fit.predict(table))
+
+
+@pytest.mark.parametrize("name", ["Treatment", "Sum", "C", "np", "scale", "exp"])
+def test_columns_may_have_the_names_of_functions(name: str) -> None:
+    table = patients()
+    expected = pdmm.fit("died ~ age + bmi", table, client="ward", weights="stage")
+    renamed = table.rename(columns={"age": name})
+    found = pdmm.fit(f"died ~ {name} + bmi", renamed, client="ward", weights="stage")
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-10)
+    weighted = table.rename(columns={"stage": name})
+    found = pdmm.fit("died ~ age + bmi", weighted, client="ward", weights=name)
+    np.testing.assert_allclose(found.params, expected.params, rtol=1e-10)
+
+
+def test_a_coding_without_a_call_is_no_column() -> None:
+    table = patients()
+    plain = pdmm.fit("died ~ C(stage, Sum())", table, client="ward")
+    for right in ("C(stage, Sum)", "C(stage, contrasts=Sum)"):
+        fit = pdmm.fit(f"died ~ {right}", table, client="ward")
+        np.testing.assert_allclose(fit.params, plain.params, rtol=1e-10)
+
+
+SENTENCES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
+    "a word of Python": ("died ~ `class`", {"class": 1.0}, {}, r"write Q\('class'\)"),
+    "Intercept": ("died ~ Intercept", {"Intercept": 1.0}, {}, "'Intercept' .* rename it"),
+    "Treatment": ("died ~ C(stage, Treatment)", {}, {}, "Treatment without a reference level"),
+    "outcome": ("stage ~ age", {}, {}, "^the outcome 'stage' of client 'east' has [23] in row"),
+    "negative": ("died ~ age", {"n": -1}, {"weights": "n"}, "^the weight of client 'east' has -1"),
+    "array": ("died ~ age", {}, {"weights": np.ones(240)}, "weights must be the name .* ndarray"),
+    "number": ("died ~ age", {}, {"offset": 3}, "offset must be the name of a column"),
+    "absent": ("died ~ age", {}, {"offset": "x"}, "a column 'x', which the model needs"),
+    "events": ("Surv(age, died) ~ bmi", {"died": 0}, {"family": "cox"}, "has the event 'died'"),
+}
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+def test_sentences_name_what_the_user_gave(case: str) -> None:
+    formula, columns, options, words = SENTENCES[case]
+    with pytest.raises(ValueError, match=words):
+        pdmm.fit(formula, patients().assign(**columns), client="ward", **options)
+
+
+def test_a_file_with_another_separator_is_said_to_lack_columns(tmp_path: Path) -> None:
+    patients().to_csv(tmp_path / "all.csv", sep=";", index=False)
+    with pytest.raises(
+        ValueError, match=r"none of the columns 'died', 'age', 'ward': it has 'age;"
+    ):
+        pdmm.fit("died ~ age", tmp_path / "all.csv", client="ward")
+
+
+@pytest.mark.parametrize("version", [1, True, -3, None])
+def test_a_file_that_is_no_model_is_refused_whatever_its_head(tmp_path: Path, version: Any) -> None:
+    head = {
+        "format": "pdmm model",
+        "version": version,
+        "sha256": hashlib.sha256(b"{}").hexdigest(),
+    }
+    (tmp_path / "no.pdmm").write_text(json.dumps(head) + "\n{}\n")
+    with pytest.raises(ValueError, match=r"no.pdmm is no model file of pdmm"):
+        pdmm.load(tmp_path / "no.pdmm")
+
+
+def test_tests_are_of_coefficients_and_of_the_same_outcome() -> None:
+    table = patients().assign(ill=lambda f: (f.bmi > 26).astype(int))
+    large = pdmm.fit("died ~ age + sex", table, client="ward")
+    with pytest.raises(ValueError, match=r"\['agee'\] are no coefficients"):
+        large.wald_test(["age", "agee"])
+    for small in (
+        pdmm.fit("ill ~ age", table, client="ward"),
+        pdmm.fit("died ~ age", table, client="ward", offset="bmi / 100"),
+    ):
+        for test in (large.compare_lr_test, large.compare_wald_test):
+            with pytest.raises(ValueError, match="the outcome, the offset and the weights must"):
+                test(small)
+
+
+def test_clients_have_one_name_in_all_tables() -> None:
+    table = patients().assign(ward=lambda f: f.ward.map({"east": 1.0, "north": 2.0, "west": 3.0}))
+    fit = pdmm.fit("died ~ age", table, client="ward")
+    assert list(fit.sites.index) == ["1", "2", "3"]
+    assert list(fit.evaluate(table).index) == ["all", "1", "2", "3"]
+
+
+def test_an_intercept_alone_has_no_pipeline() -> None:
+    fit = pdmm.fit("died ~ 1", patients(), client="ward")
+    with pytest.raises(ValueError, match="has an intercept alone"):
+        fit.to_sklearn()
+
+
+def test_predictions_are_of_tables() -> None:
+    fit = pdmm.fit("died ~ age", patients(), client="ward")
+    with pytest.raises(ValueError, match="predictions need a DataFrame, got dict"):
+        fit.predict({"age": 3})

@@ -74,12 +74,12 @@ def _refuse_absent(name: str, described: dict[str, Any]) -> None:
     if not without:
         return
     if len(without) == len(described):
-        raise ValueError(f"no client has a column {name!r}, which the formula names")
+        raise ValueError(f"no client has a column {name!r}, which the model needs")
     if len(without) == 1:
-        raise ValueError(f"client {without[0]!r} has no column {name!r}, which the formula names")
+        raise ValueError(f"client {without[0]!r} has no column {name!r}, which the model needs")
     words = " and ".join(repr(client) for client in without[:3])
     more = f" and {len(without) - 3} more" if len(without) > 3 else ""
-    raise ValueError(f"clients {words}{more} have no column {name!r}, which the formula names")
+    raise ValueError(f"clients {words}{more} have no column {name!r}, which the model needs")
 
 
 def _notes(columns: dict[str, Agreed], described: dict[str, Any]) -> tuple[str, ...]:

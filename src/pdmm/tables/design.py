@@ -1,6 +1,7 @@
 """The problem of a table: clients' rows as a ``GLM``, and x in the order of a summary."""
 
 import gc
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -121,26 +122,45 @@ def build(
         columns = tuple(inner)
         if not inner:
             raise ValueError("the formula has nothing on its right that Cox's model could use")
+        if not any(own[:, 1].any() for own in y.values()):
+            raise ValueError(f"no row of any client has the event {encoding.formula.outcome[1]!r}")
     X = {}
     for name in names:
         own = rows.pop(name).X
         X[name] = own[:, place] if inner else own
     index = None if reference is None or reference is False else _class(reference, encoding.classes)
-    problem = GLM(
-        X,
-        y,
-        family,
-        intercept and bool(inner),  # alone, it is a column as any other
-        sample_weight=w,
-        offset=added,
-        reference=reference if index is None else index,
-        ties=ties,
-    )
+    try:
+        problem = GLM(
+            X,
+            y,
+            family,
+            intercept and bool(inner),  # alone, it is a column as any other
+            sample_weight=w,
+            offset=added,
+            reference=reference if index is None else index,
+            ties=ties,
+        )
+    except ValueError as error:
+        raise ValueError(_in_terms_of_tables(str(error), encoding.formula.outcome)) from None
     classes: tuple[Any, ...] = ()
     if problem._rows.kept:
         assert encoding.classes is not None
         classes = tuple(encoding.classes[int(code)] for code in problem._rows.kept)
     return Table(problem, Layout(columns, intercept, classes), names)
+
+
+def _in_terms_of_tables(message: str, outcome: Sequence[str]) -> str:
+    """What a GLM says of its arguments, for people who gave a formula instead."""
+    words = {
+        "y": f"the outcome {', '.join(outcome)!r}",
+        "sample_weight": "the weight",
+        "offset": "the offset",
+    }
+    return re.sub(
+        r"^(y|sample_weight|offset)\[(.+)\] \(client \d+\)",
+        lambda found: f"{words[found[1]]} of client {found[2]}",
+        message,
+    )
 
 
 def _class(reference: Any, classes: tuple[Any, ...] | None) -> int:

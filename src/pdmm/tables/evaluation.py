@@ -10,6 +10,7 @@ import pandas as pd
 from pdmm.common.checks import one_of
 from pdmm.tables import predicting
 from pdmm.tables.formulas import columns_in
+from pdmm.tables.reading import client_name
 from pdmm.tables.stored import Stored
 
 Vector = npt.NDArray[np.float64]
@@ -39,7 +40,7 @@ def evaluate(stored: Stored, frame: pd.DataFrame, client: str | None) -> pd.Data
     found = {ALL: measures(stored, frame[whole])}
     if client is not None:
         for name, own in frame[whole].groupby(client, sort=True):
-            found[str(name)] = measures(stored, own)
+            found[client_name(name)] = measures(stored, own)
     table = pd.DataFrame.from_dict(found, orient="index")
     table.insert(0, "rows", table.pop("rows").astype(int))
     table.index.name = client

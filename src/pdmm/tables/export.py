@@ -61,6 +61,8 @@ def to_sklearn(fit: "Fit") -> Pipeline:
     if stored.offset is not None:
         raise ValueError("scikit-learn's models take no offset, and this one has one")
     layout = stored.layout
+    if layout.columns == ("Intercept",):
+        raise ValueError("scikit-learn's models need a column, and this one has an intercept alone")
     C = max(1, len(layout.classes))
     table = stored.x[layout.order].reshape(C, -1)
     intercept = table[:, 0] if layout.intercept else np.zeros(C)

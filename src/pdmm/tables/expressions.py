@@ -6,6 +6,7 @@ is computed for, except where that was agreed by sums over all clients (``center
 """
 
 import ast
+import keyword
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -54,6 +55,9 @@ def read(expression: str, aliases: dict[str, str]) -> ast.AST:
     """
     from formulaic.utils.code import sanitize_variable_names
 
+    name = expression.strip("`")
+    if keyword.iskeyword(name):
+        raise ValueError(f"{name!r} is a word of Python: write Q({name!r}) for such a column")
     try:
         plain: str = sanitize_variable_names(expression, {}, aliases)
         tree = ast.parse(plain, mode="eval")
@@ -91,14 +95,19 @@ def _check_call(node: ast.Call, expression: str) -> None:
     known = (*ROW_BY_ROW, *AGREED, *KNOTS, *PLAIN, "poly", "Surv")
     if name == "offset":
         raise ValueError("an offset does not stand in the formula: give offset='np.log(years)'")
-    if name not in known or any(keyword.arg is None for keyword in node.keywords):
+    if name not in known or any(option.arg is None for option in node.keywords):
         raise ValueError(
             f"the formula's {expression!r} calls {ast.unparse(node.func)!r}, which is none of the "
             "functions of a formula: "
             + ", ".join((*AGREED, *KNOTS, *PLAIN, "poly", "Surv"))
             + ", log, exp, sqrt and other functions of np that work row by row"
         )
-    given = {str(keyword.arg) for keyword in node.keywords}
+    given = {str(option.arg) for option in node.keywords}
+    if name == "C" and any(getattr(one, "id", "") == "Treatment" for one in _options_of(node)):
+        raise ValueError(
+            f"the formula's {expression!r} has a Treatment without a reference level: write "
+            "Treatment('level'), or leave it out, for the first level is the reference"
+        )
     if name in KNOTS:
         _check_knots(name, node, given, expression)
     if name == "poly" and not _raw(node):
@@ -130,14 +139,29 @@ def called(node: ast.Call) -> str:
 
 def columns_of(tree: ast.AST, aliases: Mapping[str, str]) -> Iterator[str]:
     """The columns that an expression is computed from."""
-    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    others = {id(node) for node in _no_columns(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and called(node) == "Q":
             yield _quoted(node)
-        if not isinstance(node, ast.Name) or id(node) in functions or node.id == "np":
-            continue
-        if node.id not in CODINGS:  # Treatment without a call
+        if isinstance(node, ast.Name) and id(node) not in others:
             yield aliases.get(node.id, node.id)
+
+
+def _no_columns(tree: ast.AST) -> Iterator[ast.AST]:
+    """Names of functions, the np of np.log, and the Sum of C(a, Sum)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.value
+        if not isinstance(node, ast.Call):
+            continue
+        yield node.func
+        if called(node) == "C":
+            yield from (one for one in _options_of(node) if getattr(one, "id", "") in CODINGS)
+
+
+def _options_of(node: ast.Call) -> list[ast.expr]:
+    """Its arguments but the first."""
+    return [*node.args[1:], *(option.value for option in node.keywords)]
 
 
 def _quoted(node: ast.Call) -> str:
@@ -167,7 +191,7 @@ def _options(node: ast.Call) -> dict[str, Any]:
     places = {"center": (), "scale": ("center", "scale", "ddof")}
     names = places.get(called(node), ("center", "rescale", "ddof"))
     found = dict(zip(names, node.args[1:], strict=False))
-    found |= {str(keyword.arg): keyword.value for keyword in node.keywords}
+    found |= {str(option.arg): option.value for option in node.keywords}
     unknown = [name for name in found if name not in names]
     if unknown or len(node.args) > len(names) + 1 or not node.args:
         raise ValueError(f"{ast.unparse(node)!r} is no call that {called(node)} takes")

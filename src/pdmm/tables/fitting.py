@@ -110,6 +110,7 @@ def fit(
         [2.001]
     """
     _check(family, l1, l2, standardise, missing, covariance, scale)
+    _check_expressions(offset=offset, weights=weights)
     if "cv" in (l1, l2):
         check_options(folds, penalties, seed)
     extra = [expression for expression in (offset, weights) if expression is not None]
@@ -210,6 +211,15 @@ def _check(
         )
 
 
+def _check_expressions(**given: Any) -> None:
+    for name, expression in given.items():
+        if expression is not None and not isinstance(expression, str):
+            raise ValueError(
+                f"{name} must be the name of a column, or an expression such as 'np.log(years)', "
+                f"got {type(expression).__name__}"
+            )
+
+
 def _is_penalised(l1: Any, l2: Any) -> bool:
     return "cv" in (l1, l2) or l1 > 0 or l2 > 0
 
@@ -274,8 +284,10 @@ def _refuse_undetermined(result: Result, table: Table) -> None:
         )
     if "separated" in reason or "infinity" in reason:
         raise ValueError(
-            f"there is no estimate: {reason}. Leave out a column, or give l2, which leaves an "
-            "estimate whatever the outcomes"
+            "there is no estimate: the outcomes are separated, all or a part of them, by a "
+            "combination of the columns, so that the likelihood grows for ever with its "
+            "coefficients. Leave out a column, or give l2, which leaves an estimate whatever the "
+            "outcomes"
         )
     warnings.warn(f"the estimate is not certified: {result.reason}", stacklevel=3)
 

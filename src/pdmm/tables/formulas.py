@@ -66,6 +66,10 @@ def read_formula(text: Any, available: Sequence[str] | None, extra: Sequence[str
         for factor in term.factors
         if factor.eval_method is not literal
     }
+    if "Intercept" in factors:
+        raise ValueError(
+            "a column called 'Intercept' cannot be told from the model's own intercept: rename it"
+        )
     aliases: dict[str, str] = {}
     outcome = _outcome(_as_code(left[0].factors[0]), aliases)
     trees = [read(expression, aliases) for expression in (*outcome, *factors.values(), *extra)]

@@ -15,8 +15,9 @@ def wald(fit: "Fit", names: Any) -> Test:
     """Whether all of these coefficients may be 0."""
     index = fit.stored.layout.index
     chosen = [position for position, name in enumerate(index) if _is_meant(name, names)]
-    if not chosen:
-        raise ValueError(f"{names!r} are no coefficients of the model")
+    unknown = [one for one in names if not any(_is_meant(name, [one]) for name in index)]
+    if unknown or not chosen:
+        raise ValueError(f"{unknown!r} are no coefficients of the model")
     covariance = fit.cov_params().to_numpy()[np.ix_(chosen, chosen)]
     return wald_test(fit.params.to_numpy()[chosen], covariance)
 
@@ -53,9 +54,20 @@ def extra(fit: "Fit", restricted: "Fit") -> list[Any]:
             f"{restricted.formula!r} is not nested in {fit.formula!r}: the smaller model must have "
             "the same family and a part of the coefficients"
         )
+    if _explained(fit) != _explained(restricted):
+        raise ValueError(
+            f"{restricted.formula!r} is not nested in {fit.formula!r}: the outcome, the offset and "
+            "the weights must be the same"
+        )
     if not np.isclose(fit.nobs, restricted.nobs, rtol=1e-12):
         raise ValueError(
             f"the models were fitted to {fit.nobs:g} and {restricted.nobs:g} rows: they must have "
             "the same ones"
         )
     return more
+
+
+def _explained(fit: "Fit") -> tuple[Any, ...]:
+    """What a model explains, and what it takes as given."""
+    stored = fit.stored
+    return (stored.formula.outcome, fit.classes, stored.offset, stored.weights)

@@ -29,6 +29,8 @@ def design_matrix(stored: Stored, frame: pd.DataFrame) -> pd.DataFrame:
         stored: the model.
         frame: new rows, with the columns on the right of the formula.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise ValueError(f"predictions need a DataFrame, got {type(frame).__name__}")
     encoding = stored.encoding
     needed = right_columns(stored)
     absent = [name for name in needed if name not in frame]

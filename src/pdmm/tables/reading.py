@@ -80,7 +80,7 @@ def _split(
         raise ValueError(f"no row of {what} has a {client!r}")
     order = np.argsort(codes, kind="stable")[unlabelled:]
     ends = np.append(0, np.cumsum(np.bincount(codes[codes >= 0], minlength=len(labels))))
-    names = [_text(label) for label in labels]
+    names = [client_name(label) for label in labels]
     _refuse_twice(names, [repr(label) for label in labels])
     ordered = _taken_over(frame, order)
     own = [
@@ -106,7 +106,7 @@ def _from_dict(
 ) -> list[ClientTable]:
     if not data:
         raise ValueError("data has no clients")
-    names = [_text(name) for name in data]
+    names = [client_name(name) for name in data]
     _refuse_twice(names, [repr(name) for name in data])
     found = []
     for key, name in zip(data, names, strict=True):
@@ -133,7 +133,7 @@ def _named(frame: pd.DataFrame, what: str) -> pd.DataFrame:
     return frame.rename(columns=str)
 
 
-def _text(label: Any) -> str:
+def client_name(label: Any) -> str:
     """A client's name: 3.0, which is 3 in a column with missing entries, is called 3."""
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
@@ -177,11 +177,18 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame
             return _read_parquet(path, keep)
         wanted = None if keep is None else lambda column: column in keep
         separator = "\t" if ".tsv" in name else ","
-        return pd.read_csv(path, sep=separator, usecols=wanted, low_memory=False)
+        frame = pd.read_csv(path, sep=separator, usecols=wanted, low_memory=False)
+        header = frame.columns if len(frame.columns) else pd.read_csv(path, sep=separator, nrows=0)
     except ImportError:
         raise
     except (ValueError, OSError) as error:  # what pandas and pyarrow raise derives from these
         raise ValueError(f"{path} cannot be read: {error}") from None
+    if columns is not None and not len(frame.columns):
+        raise ValueError(
+            f"{path} has none of the columns {_listed(columns)}: it has {_listed(list(header))}, "
+            f"separated by {separator!r}"
+        )
+    return frame
 
 
 def _read_parquet(path: Path, keep: set[str] | None) -> pd.DataFrame:

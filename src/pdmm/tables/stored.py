@@ -114,17 +114,25 @@ def read(path: Path) -> Stored:
         head = json.loads(first)
     except json.JSONDecodeError:
         head = None
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
+    if not isinstance(head, dict) or head.get("format") != FORMAT or not _counts(head):
         raise ValueError(f"{path} is no model file of pdmm, or its first line is damaged")
-    if not isinstance(head.get("version"), int) or head["version"] > VERSION:
+    if head["version"] > VERSION:
         raise ValueError(
-            f"{path} was written by a newer pdmm (version {head.get('version')} of the file, and "
+            f"{path} was written by a newer pdmm (version {head['version']} of the file, and "
             f"this pdmm reads up to {VERSION}): update pdmm"
         )
     body = body.removesuffix("\n")
     if _sum(body) != head.get("sha256"):
         raise ValueError(f"{path} is damaged: its checksum is not that of its contents")
-    return _from_json(json.loads(body))
+    try:
+        return _from_json(json.loads(body))
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+        raise ValueError(f"{path} is no model file of pdmm: it lacks a part of a model") from None
+
+
+def _counts(head: dict[str, Any]) -> bool:
+    """Whether a head has a version that some pdmm may have written."""
+    return type(head.get("version")) is int and head["version"] >= 1
 
 
 def _sum(body: str) -> str:
