@@ -172,3 +172,25 @@ def test_predictions_are_of_tables() -> None:
     fit = pdmm.fit("died ~ age", patients(), client="ward")
     with pytest.raises(ValueError, match="predictions need a DataFrame, got dict"):
         fit.predict({"age": 3})
+
+
+def test_rows_of_weight_0_are_as_good_as_absent() -> None:
+    table = patients().assign(n=lambda f: np.where(f.ward == "west", 0, 1 + f.stage % 2))
+    table.loc[table.index[:5], ["n", "sex"]] = [0, "unknown"]
+    fit = pdmm.fit("died ~ age + sex", table, client="ward", weights="n")
+    same(fit, pdmm.fit("died ~ age + sex", table[table.n > 0], client="ward", weights="n"))
+    assert fit.levels == {"sex": ("f", "m")}
+    assert fit.sites.loc["west", ["rows", "dropped"]].tolist() == [0, 0]
+    assert fit.nobs == table.n.sum()
+
+
+def test_what_all_rows_of_a_stratum_share_has_no_effect() -> None:
+    table = patients().assign(days=lambda f: f.age, ward=lambda f: f.ward)
+    with pytest.raises(ValueError, match="is constant within every client"):
+        pdmm.fit("Surv(days, died) ~ bmi + C(ward)", table, client="ward", family="cox")
+
+
+def test_intervals_need_a_number() -> None:
+    fit = pdmm.fit("died ~ age", patients(), client="ward")
+    with pytest.raises(ValueError, match="alpha must be a number"):
+        fit.conf_int("a")  # type: ignore[arg-type]

@@ -30,6 +30,7 @@ def reach_agreement(
     extra: Sequence[str],
     missing: str,
     family: str,
+    weights: str | None = None,
 ) -> Agreement:
     """Ask all clients about their columns, and settle how each is read.
 
@@ -39,6 +40,7 @@ def reach_agreement(
         extra: the expressions of offset and weights.
         missing: "error", "drop" or "mean".
         family: what the outcome is.
+        weights: the expression of the weights, if there are any.
     """
     described = ask(clients, lambda client: client.describe(formula.columns))
     for name in formula.columns:
@@ -51,7 +53,7 @@ def reach_agreement(
     notes = _notes(columns, described)
     if missing == "mean":
         encoding = replace(encoding, means=_means(clients, encoding, described, extra))
-    counts = ask(clients, lambda client: client.count(encoding, extra, missing))
+    counts = ask(clients, lambda client: client.count(encoding, extra, missing, weights))
     taking_part = [client for client in clients if counts[client.name].complete]
     if not taking_part:
         raise ValueError("no client has a row without a missing entry")

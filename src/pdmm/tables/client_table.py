@@ -86,13 +86,16 @@ class ClientTable:
             found[name] = Moments(float(entries.size), float(entries.sum()), 0.0)
         return found
 
-    def count(self, encoding: Encoding, extra: Sequence[str], missing: str) -> Counts:
+    def count(
+        self, encoding: Encoding, extra: Sequence[str], missing: str, weights: str | None
+    ) -> Counts:
         """How many rows it has and how many of them are complete, which are all that it keeps.
 
         Args:
             encoding: what was agreed so far.
             extra: expressions beside those of the formula, which must be there too.
             missing: "error" refuses rows that are not complete.
+            weights: how often each row counts: those of weight 0 are as good as absent.
         """
         frame = encoding.read(self._table())
         lacking = {name: frame[name].isna().to_numpy() for name in frame}
@@ -109,9 +112,12 @@ class ClientTable:
                     f"{name!r}: give missing='drop' to leave such rows out, or missing='mean'"
                 )
             gone |= rows
-        self._complete = encoding.complete(frame, ~gone)
+        absent = np.zeros(len(frame), dtype=bool)
+        if weights is not None and not gone.all():
+            absent[~gone] = self._numbers(weights, encoding, frame[~gone]) == 0
+        self._complete = encoding.complete(frame, ~gone & ~absent)
         self._frame = None
-        return Counts(len(frame), len(self._complete))
+        return Counts(len(frame) - int(absent.sum()), len(self._complete))
 
     def moments(self, encoding: Encoding, call: Call, mean: float | None) -> Moments:
         """Sums of what center or scale is computed of, over its complete rows."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from pdmm.common.checks import number
 from pdmm.problems.glm.statistics import Statistics
 from pdmm.result import Certificate, Result
 from pdmm.tables import nested, predicting
@@ -139,7 +140,7 @@ class Fit:
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Intervals that hold the true coefficients with a probability of 1 - alpha."""
-        if not 0 < alpha < 1:
+        if not 0 < number("alpha", alpha) < 1:
             raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
         reach = float(stats.norm.ppf(1 - alpha / 2)) * self.bse
         return pd.DataFrame({0: self.params - reach, 1: self.params + reach})

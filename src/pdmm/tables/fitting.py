@@ -121,7 +121,7 @@ def fit(
             "Surv(time, event) on the left of a formula and family='cox' go together, got "
             f"{formula!r} and family={name!r}"
         )
-    agreement = reach_agreement(given.clients, read, extra, missing, name)
+    agreement = reach_agreement(given.clients, read, extra, missing, name, weights)
     rows = encode(given.clients, agreement, offset, weights)
     table = build(rows, agreement, family, ties, reference)
     widths = spreads(table.problem) if standardise and _is_penalised(l1, l2) else None
@@ -278,6 +278,9 @@ def _refuse_undetermined(result: Result, table: Table) -> None:
         H = table.problem.hessian(result.x)[np.ix_(order, order)]
         found = dependent(H, table.layout.labels)
         words = "; ".join(found[:5]) or "some columns depend on each other, nearly"
+        if table.problem.family == "cox":
+            # A client's rows are compared with each other only: what they share has no effect.
+            words = words.replace("is 0 in all rows", "is constant within every client")
         raise ValueError(
             f"the coefficients are not determined: {words}. Leave such columns out of the formula, "
             "or give l2"
