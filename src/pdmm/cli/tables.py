@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -66,28 +66,28 @@ def fit(
                 l1=_penalty("l1", l1),
                 l2=_penalty("l2", l2),
                 standardise=standardise,
-                missing=_word(missing),
-                covariance=_word(covariance),
+                missing=cast(Any, missing),
+                covariance=cast(Any, covariance),
                 offset=offset,
                 weights=weights,
                 scale=_scale(scale),
-                ties=_word(ties),
+                ties=cast(Any, ties),
                 reference=reference,
                 folds=folds if folds == "client" else _whole("folds", folds),
                 seed=seed,
             )
-        _print(found.summary())
+        print(found.summary())
         if sites or out is not None or report is not None:
             with console.status("Comparing the sites ..."):
                 table = found.sites
         if sites and len(table) > 1:
-            _print("\n" + sites_table(found))
+            print("\n" + sites_table(found))
         if out is not None:
-            _print(f"\nModel:  {found.save(out)}")
+            print(f"\nModel:  {found.save(out)}")
         if report is not None:
             with console.status("Writing the report ..."):
                 written = found.report(report)
-            _print(f"Report: {written}" if out is not None else f"\nReport: {written}")
+            print(f"Report: {written}" if out is not None else f"\nReport: {written}")
 
 
 def predict(
@@ -96,9 +96,9 @@ def predict(
     out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
 ) -> None:
     """Predict the outcomes of new rows, one line for each row of the table."""
-    import pandas as pd
-
     with told():
+        import pandas as pd
+
         from pdmm.common.whole_files import write_whole
         from pdmm.tables import load
         from pdmm.tables.reading import read_table
@@ -115,7 +115,7 @@ def predict(
         write_whole(out, found.to_csv(index=False).encode())
         gaps = int(found.iloc[:, 0].isna().sum())
         said = f", {gaps} of them without a prediction: entries are missing" if gaps else ""
-        _print(f"{out}: {len(found):,} rows{said}")
+        print(f"{out}: {len(found):,} rows{said}")
 
 
 def evaluate(
@@ -133,10 +133,10 @@ def evaluate(
         from pdmm.tables.reading import read_table
 
         found = load(model).evaluate(read_table(table), client)
-        _print(found.to_string(float_format=lambda value: f"{value:.4g}"))
+        print(found.to_string(float_format=lambda value: f"{value:.4g}"))
         if out is not None:
             write_whole(out, found.to_csv().encode())
-            _print(f"\n{out}")
+            print(f"\n{out}")
 
 
 def show(model: Model) -> None:
@@ -145,11 +145,11 @@ def show(model: Model) -> None:
         from pdmm.tables import load
 
         fitted = load(model)
-        _print(fitted.summary())
+        print(fitted.summary())
         if len(fitted.stored.sites) > 1:
-            _print("\n" + sites_table(fitted))
+            print("\n" + sites_table(fitted))
         how = fitted.stored.how
-        _print(f"\nMade {how['made']} by pdmm {how['pdmm']}: {how['method']}.")
+        print(f"\nMade {how['made']} by pdmm {how['pdmm']}: {how['method']}.")
 
 
 def sites_table(fitted: Any) -> str:
@@ -174,17 +174,17 @@ def demo(out: Path) -> None:
         from pdmm.tables import fit as fit_tables
         from pdmm.tables import load_rand_health
 
-        _print(
+        print(
             "1. A model from tables in silos\n\n"
             "Who saw a physician in the first year of the RAND Health Insurance Experiment? Its "
             "six\nsites keep their rows; sums of gradients and Hessians are all that they send.\n\n"
             f'pdmm.fit("{DEMO}",\n         table, client="site", family="binomial")\n'
         )
         found = fit_tables(DEMO, load_rand_health(), client="site", family="binomial")
-        _print(found.summary())
-        _print("\n" + sites_table(found))
-        _print(f"\nModel:  {found.save(out / 'rand_health.pdmm')}")
-        _print(f"Report: {found.report(out / 'rand_health.html')}")
+        print(found.summary())
+        print("\n" + sites_table(found))
+        print(f"\nModel:  {found.save(out / 'rand_health.pdmm')}")
+        print(f"Report: {found.report(out / 'rand_health.html')}")
 
 
 @contextmanager
@@ -202,11 +202,6 @@ def told() -> Iterator[None]:
         except (ValueError, OSError) as error:
             print(f"Error: {error}", file=sys.stderr)
             raise typer.Exit(1) from None
-
-
-def _print(text: str) -> None:
-    """As it is: tables are not wrapped."""
-    print(text)
 
 
 def _check_writable(path: Path | None, endings: tuple[str, ...] | None) -> None:
@@ -246,8 +241,3 @@ def _whole(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"--{name} must be a whole number, or client, got {text!r}") from None
-
-
-def _word(text: str) -> Any:
-    """An argument whose few words the library checks itself."""
-    return text

@@ -180,11 +180,9 @@ def _classes(
     """The classes of the outcome, where these are no numbers or the model has several."""
     if family not in ("binomial", "multinomial"):
         return None
-    each = [client.classes(encoding) for client in clients]
+    each = [client.classes(encoding, family == "multinomial") for client in clients]
     if all(classes is None for classes in each):
-        if family == "binomial":
-            return None
-        each = [client.labels(encoding) for client in clients]
+        return None
     union = [label for classes in each for label in classes or ()]
     column = encoding.columns.get(encoding.formula.outcome[0])
     found = tuple(sorted_levels(union, column.order if column else None))

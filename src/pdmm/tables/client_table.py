@@ -51,6 +51,7 @@ class ClientTable:
         name: of the client.
         frame: its table. It is let go once its rows are encoded.
         label: the column that holds the client's name, if formulas may use it.
+        value: what that column holds, if the table has none; the name if not given.
     """
 
     def __init__(
@@ -137,20 +138,19 @@ class ClientTable:
                 found[factor] = pd.unique(labels).tolist()
         return found
 
-    def classes(self, encoding: Encoding) -> list[Any] | None:
-        """The classes of its outcomes, None where these are numbers."""
+    def classes(self, encoding: Encoding, numbers: bool) -> list[Any] | None:
+        """The classes of its outcomes; None where these are numbers.
+
+        Args:
+            encoding: what was agreed.
+            numbers: whether numbers are classes too.
+        """
         frame = self._rows()
         value = encoding.value(encoding.formula.outcome[0], frame)
         values = pd.Series(value, index=frame.index)
-        if values.dtype == object or values.dtype == bool:
+        if numbers or values.dtype == object or values.dtype == bool:
             return list(pd.unique(values).tolist())
         return None
-
-    def labels(self, encoding: Encoding) -> list[Any]:
-        """All values of its outcome, which is a class although it may be a number."""
-        frame = self._rows()
-        value = pd.Series(encoding.value(encoding.formula.outcome[0], frame), index=frame.index)
-        return list(pd.unique(value).tolist())
 
     def rows(self, encoding: Encoding, offset: str | None, weights: str | None) -> Rows:
         """Its complete rows as a model needs them; the table is let go."""

@@ -143,9 +143,9 @@ def build(
     except ValueError as error:
         raise ValueError(_in_terms_of_tables(str(error), encoding.formula.outcome)) from None
     classes: tuple[Any, ...] = ()
-    if problem._rows.kept:
+    if problem.rows.kept:
         assert encoding.classes is not None
-        classes = tuple(encoding.classes[int(code)] for code in problem._rows.kept)
+        classes = tuple(encoding.classes[int(code)] for code in problem.rows.kept)
     return Table(problem, Layout(columns, intercept, classes), names)
 
 
@@ -206,5 +206,5 @@ def spreads(problem: GLM, mean: Vector | None = None) -> Vector:
 
 
 def _own(problem: GLM, i: int) -> tuple[Vector, Vector]:
-    rows = slice(int(problem._rows.starts[i]), int(problem._rows.starts[i + 1]))
-    return np.asarray(problem._rows.A[i])[:, : problem.features], problem._rows.w[rows]
+    rows = problem.rows
+    return np.asarray(rows.A[i])[:, : problem.features], rows.w[rows.own(i)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pdmm.tables.columns import NUMBERS, Agreed, read_as, refuse_other
-from pdmm.tables.expressions import evaluate
+from pdmm.tables.expressions import evaluate, functions
 from pdmm.tables.formulas import Formula
 
 Vector = npt.NDArray[np.float64]
@@ -136,10 +136,10 @@ class Encoding:
             output="numpy",
             na_action="ignore",
         )
-        # Categories that nobody agreed on were refused before: what is left is a row of ones here.
+        # Levels that nobody agreed on were refused before. The row that nobody has has one.
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return spec.get_model_matrix(frame, context=ROW_FUNCTIONS())
+            return spec.get_model_matrix(frame, context=functions())
 
     def _nobody(self) -> pd.DataFrame:
         """A row that nobody has, for the names of the columns."""
@@ -156,13 +156,6 @@ def _parsed(right: str) -> Any:
     from formulaic import Formula as Parsed
 
     return Parsed.from_spec(right)
-
-
-def ROW_FUNCTIONS() -> dict[str, Any]:
-    """The functions of the language that formulaic does not have by itself."""
-    from pdmm.tables.expressions import ROW_BY_ROW
-
-    return {name: getattr(np, name) for name in ROW_BY_ROW}
 
 
 def _dtype(agreed: Agreed) -> Any:

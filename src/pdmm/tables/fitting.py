@@ -276,11 +276,11 @@ def _refuse_undetermined(result: Result, table: Table) -> None:
     if "not determined" in reason:
         order = table.layout.order
         H = table.problem.hessian(result.x)[np.ix_(order, order)]
-        found = dependent(H, table.layout.labels)
+        # Cox's model compares a client's rows with each other only: what they share has no effect.
+        cox = table.problem.family == "cox"
+        nothing = "is constant within every client" if cox else "is 0 in all rows"
+        found = dependent(H, table.layout.labels, nothing)
         words = "; ".join(found[:5]) or "some columns depend on each other, nearly"
-        if table.problem.family == "cox":
-            # A client's rows are compared with each other only: what they share has no effect.
-            words = words.replace("is 0 in all rows", "is constant within every client")
         raise ValueError(
             f"the coefficients are not determined: {words}. Leave such columns out of the formula, "
             "or give l2"

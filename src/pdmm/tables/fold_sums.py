@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pdmm.common.threads import Threads
 from pdmm.common.variables import Scaled
 from pdmm.problems import GLM
-from pdmm.problems.glm.statistics import saturated
+from pdmm.problems.glm.statistics import constants
 from pdmm.tables.design import means, spreads
 from pdmm.tables.folds import Folds
 
@@ -85,11 +85,11 @@ class ClientSums:
         self._folds = folds
         self._all = problem.in_variables(self.variables)
         self._training = {k: self._train(problem, k) for k in range(self.fits)}
-        constants = problem._rows.w * saturated(problem._rowwise, problem._rows.y)
-        self._constant = float(constants.sum())
-        self._saturated = folds.added(constants)
-        self._weight = float(problem._rows.w.sum())
-        self._weights = folds.added(problem._rows.w)
+        saturated = constants(problem)
+        self._constant = float(saturated.sum())
+        self._saturated = folds.added(saturated)
+        self._weight = float(problem.rows.w.sum())
+        self._weights = folds.added(problem.rows.w)
         self._scaled = problem.family in ("gamma", "huber")
 
     def _train(self, problem: GLM, fit: int) -> GLM:
@@ -97,8 +97,8 @@ class ClientSums:
         if rows.all():
             return self._all
         if problem.family != "cox":
-            return self._all.reweighted(np.where(rows, problem._rows.w, 0.0))
-        starts = problem._rows.starts
+            return self._all.reweighted(np.where(rows, problem.rows.w, 0.0))
+        starts = problem.rows.starts
         chosen = [np.flatnonzero(own) for own in np.split(rows, starts[1:-1])]
         return problem.subset(chosen).in_variables(self.variables)
 

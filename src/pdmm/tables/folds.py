@@ -84,7 +84,7 @@ def draw_folds(table: Table, folds: Any, seed: int) -> Folds:
     each = []
     most = 0
     for i, name in enumerate(table.names):
-        counted = problem._rows.w[_own(problem, i)] > 0
+        counted = problem.rows.w[problem.rows.own(i)] > 0
         most = max(most, int(counted.sum()))
         each.append(_split(counted, folds, np.random.default_rng([seed, crc32(name.encode())])))
     if folds > most:
@@ -101,10 +101,6 @@ def _split(counted: npt.NDArray[np.bool_], folds: int, rng: np.random.Generator)
     places = np.arange(counted.sum()) % folds
     labels[counted] = rng.permutation(rng.permutation(folds)[places])
     return labels
-
-
-def _own(problem: GLM, i: int) -> slice:
-    return slice(int(problem._rows.starts[i]), int(problem._rows.starts[i + 1]))
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ class Held:
 
 def count_held(problem: GLM, folds: Folds) -> Held:
     """Ask all clients for sums of weights and outcomes, and refuse folds that say nothing."""
-    w = problem._rows.w
+    w = problem.rows.w
     weights = folds.added(w)
     names, outcomes = _occurrences(problem)
     columns = [folds.added(w * own) for own in outcomes.T]
@@ -147,7 +143,7 @@ def _occurrences(problem: GLM) -> tuple[list[str], Vector]:
 
     Without it, an intercept would go to infinity.
     """
-    y = problem._rows.y
+    y = problem.rows.y
     if problem.family == "cox":
         return ["an event"], y[:, 1:]
     if problem.family == "poisson":
@@ -156,7 +152,7 @@ def _occurrences(problem: GLM) -> tuple[list[str], Vector]:
         first, second = problem.classes or (0, 1)
         return [f"the outcome {first}", f"the outcome {second}"], np.column_stack([1 - y, y])
     if problem.family == "multinomial":
-        kept = problem._rows.kept
+        kept = problem.rows.kept
         others = [label for label in problem.classes or () if label not in kept]
         rest = [1 - y.sum(axis=1)] if others else []
         return [f"the class {label}" for label in (*kept, *others)], np.column_stack([y, *rest])

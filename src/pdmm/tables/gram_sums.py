@@ -124,14 +124,14 @@ def _middle(problem: GLM) -> tuple[Vector, float]:
     """The means of columns and outcomes; 0 where no intercept could take them up."""
     if not problem.intercept:
         return np.zeros(problem.dimension), 0.0
-    rows = problem._rows
+    rows = problem.rows
     return means(problem), float(rows.w @ (rows.y - rows.given) / rows.w.sum())
 
 
 def _of_client(problem: GLM, folds: Folds, i: int, mean: Vector, middle: float) -> list[Gram]:
     """What the i-th client sends: a matrix for each fold."""
-    rows = problem._rows
-    own = slice(int(rows.starts[i]), int(rows.starts[i + 1]))
+    rows = problem.rows
+    own = rows.own(i)
     r = rows.y[own] - rows.given[own] - middle
     w = rows.w[own]
     found = []

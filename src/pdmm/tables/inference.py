@@ -148,15 +148,16 @@ def wald_test(estimate: Vector, covariance: Vector) -> Test:
     return Test(statistic, len(estimate), float(stats.chi2.sf(statistic, len(estimate))))
 
 
-def dependent(information: Vector, names: Sequence[str]) -> list[str]:
+def dependent(information: Vector, names: Sequence[str], nothing: str) -> list[str]:
     """Which columns are combinations of those before them, in words.
 
     Args:
         information: X'WX in the order of the names.
         names: of the columns.
+        nothing: what is said of a column that has no part in it.
     """
     size = np.sqrt(np.maximum(np.diag(information), 0.0))
-    found = [f"{names[j]!r} is 0 in all rows" for j in np.flatnonzero(size == 0).tolist()]
+    found = [f"{names[j]!r} {nothing}" for j in np.flatnonzero(size == 0).tolist()]
     C = information / np.outer(np.where(size > 0, size, 1.0), np.where(size > 0, size, 1.0))
     kept: list[int] = []
     for j in np.flatnonzero(size > 0).tolist():

@@ -59,6 +59,10 @@ class Rows:
     """Of Cox's model, one for each client, whose rows are in its order."""
     watched: tuple[Watched, ...]
 
+    def own(self, i: int) -> slice:
+        """Where the i-th client's rows are among all of them."""
+        return slice(int(self.starts[i]), int(self.starts[i + 1]))
+
     def subset(self, chosen: Sequence[Any]) -> "Rows":
         """Some rows of each client, without the clients of which there are none."""
         own = [np.arange(a, b) for a, b in itertools.pairwise(self.starts.tolist())]

@@ -130,6 +130,11 @@ class GLM(GLMConstants, Predictions, Problem):
         if self.intercept:
             self.intercepts = np.tile(self.features * count + np.arange(count), q)
 
+    @property
+    def rows(self) -> Rows:
+        """The clients' rows, for what is computed where they are."""
+        return self._rows
+
     def _names(self) -> tuple[str, ...]:
         names = self.columns
         own = [f"x{j}" for j in range(self.features)] if names is None else [str(n) for n in names]

@@ -154,6 +154,11 @@ def saturated(family: Family | None, y: Vector) -> Vector:
     return np.zeros(len(y))  # gaussian and Huber; classes and survival have no constant either
 
 
+def constants(problem: "GLM") -> Vector:
+    """(N,): what each row adds to half the deviance beside its loss."""
+    return problem.rows.w * saturated(problem._rowwise, problem.rows.y)
+
+
 def _pearson(family: Family | None, eta: Vector, y: Vector, w: Vector) -> float:
     if family is None or isinstance(family, Huber):
         return np.nan
