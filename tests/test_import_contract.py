@@ -26,9 +26,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": {"common"},
     "problems": {"common"},
     "links": {"common"},
-    "engines": {"links", "methods", "problems", "common"},
+    "privacy": {"problems", "common"},
+    "engines": {"links", "methods", "problems", "privacy", "regularisers", "common"},
     "result": {"methods", "problems", "common"},
-    "run": {"engines", "links", "methods", "problems", "regularisers", "result", "common"},
+    "run": {
+        *("engines", "links", "methods", "problems", "privacy", "regularisers", "result", "common"),
+    },
     "solve": {
         *("run", "engines", "links", "methods", "problems", "regularisers", "result", "common"),
     },
@@ -60,7 +63,7 @@ WHEN_CALLED: set[tuple[str, str]] = {
 # What `import pdmm` does not bring along: it is loaded where it is used.
 HEAVY = (
     *("matplotlib", "typer", "rich", "torch", "nvflare", "mpi4py", "networkx", "safetensors"),
-    *("pandas", "pooch", "psutil", "formulaic", "sklearn", "pyarrow"),
+    *("pandas", "pooch", "psutil", "formulaic", "sklearn", "pyarrow", "cryptography"),
 )
 
 

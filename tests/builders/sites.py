@@ -10,6 +10,7 @@ from builders import cases
 from pdmm.engines.sites.site import Site
 
 Payload = dict[str, Any]
+OPEN = pdmm.engines.Policy.open()
 Fault = Callable[[str, str, Payload], Any]
 
 
@@ -21,6 +22,7 @@ class FakeSites:
         shares: clients of every site, by name.
         fault: called as fault(site, verb, payload) before a site is asked: None to ask it, a text
             to fail with that, or a function of the site's answer that gives another.
+        policy: of each site.
     """
 
     def __init__(
@@ -28,15 +30,17 @@ class FakeSites:
         make: Callable[..., pdmm.Problem],
         shares: Mapping[str, Any],
         fault: Fault | None = None,
+        policy: Any = OPEN,
     ) -> None:
         self.names = sorted(shares, reverse=True)  # in no useful order
         self.make, self.shares, self.fault = make, shares, fault
+        self.policy = policy
         self.sites: dict[str, Site] = {name: self.new(name) for name in shares}
         self.asked: list[tuple[str, str, Payload]] = []
         self.lock = threading.Lock()
 
     def new(self, name: str) -> Site:
-        return Site(lambda: self.make(self.shares[name]))
+        return Site(lambda: self.make(self.shares[name]), self.policy)
 
     def restart(self, name: str) -> None:
         """The site forgets all that it had in memory."""

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import pdmm
 from pdmm.common.variables import Scaled
 from pdmm.regularisers import Regulariser
-from pdmm.run.penalty import MovedPenalty
+from pdmm.regularisers.penalty import MovedPenalty
 
 INTERCEPTS = np.array([4, 4, 4, 4, 4])
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,16 @@ Vector = npt.NDArray[np.float64]
 def steepest(found: tuple[Constants, Constants] | None) -> float:
     """The largest L that secants have met; 0 where no gradients were watched."""
     return 0.0 if found is None else float(np.fmax.reduce(found[0].clients))
+
+
+class Terms(NamedTuple):
+    """What clients are told of a run before it begins, so that they may refuse it."""
+
+    x0: Vector
+    weights: Vector
+    rounds: int
+    regulariser: Any
+    """None, or what the server's proximal step is of."""
 
 
 class Clients(ABC):
@@ -51,6 +61,8 @@ class Clients(ABC):
     """Whether a client may be away while the run goes on."""
     curved: bool = False
     """Whether they know their Hessians."""
+    guarded: bool = False
+    """Whether they keep whole Hessians to themselves, and tell their diagonals alone."""
     likelihood: bool = False
     """Whether F is a likelihood, for which errors are measured in standard errors."""
     intercepts: npt.NDArray[np.int64] | None = None
@@ -79,6 +91,9 @@ class Clients(ABC):
     def working(self, threads: int | None) -> Iterator[None]:
         """Hold what a run needs while it runs."""
         yield
+
+    def open(self, terms: Terms) -> None:
+        """Tell them what the run is about, before anything else is asked."""
 
     # --- what is known of their functions ---------------------------------------------------
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pdmm.common.changes import Watched
 from pdmm.common.checks import client_weights, vector
+from pdmm.common.matrices import Matrix
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
 from pdmm.common.variables import Variables
@@ -54,6 +55,10 @@ class Problem(WithConstants, ABC):
         None stands for what a part does not know.
         """
         return {}
+
+    def tables(self) -> list[Matrix] | None:
+        """The rows of each client, for what a policy asks of them; None where they are unknown."""
+        return None
 
     @property
     def eigenbasis_size(self) -> int:

@@ -16,6 +16,8 @@ from pdmm.problems.minimise import minimise
 Floats: TypeAlias = npt.NDArray[np.floating]
 Vector: TypeAlias = npt.NDArray[np.float64]
 ClientRows: TypeAlias = slice | npt.NDArray[np.integer]
+Watching: TypeAlias = Callable[[int, Floats | None, Floats], None]
+"""Sees a client's rows at a point: its number in the block, linear predictors, curvatures."""
 
 
 @dataclass
@@ -39,6 +41,9 @@ class Tally:
 
 class Block(ABC):
     """The functions of a block of b clients: arrays have a row a client, or none for all."""
+
+    watch: Watching | None = None
+    """Sees every point at which something is computed from rows that are known to bend."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -169,6 +174,9 @@ class Block(ABC):
             if solution.missed:
                 self.tally.missed = max(self.tally.missed, solution.error)
         return rows
+
+    def show(self, x: Floats) -> None:
+        """Let the watch see the rows at x, which is (d,) or (b, d)."""
 
     def name(self, i: int) -> str:
         """The i-th client of the block, as messages call it."""

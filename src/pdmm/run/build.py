@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 
 from pdmm.common.variables import Variables
-from pdmm.engines.clients import Clients
+from pdmm.engines.clients import Clients, Terms
 from pdmm.methods.base import Method
 from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
@@ -17,7 +17,7 @@ from pdmm.run.choice import Choice, pick, settle
 from pdmm.run.curved import CurvedCertifier
 from pdmm.run.metric import Measured, measure
 from pdmm.run.objective import Objective
-from pdmm.run.penalty import MovedPenalty, Penalty
+from pdmm.regularisers.penalty import MovedPenalty, Penalty
 from pdmm.run.recorder import Recorder
 from pdmm.run.settings import LARGEST_FULL, Settings, known_optimum
 from pdmm.run.state import Accounts, RunState, held
@@ -66,6 +66,7 @@ def build(clients: Clients, settings: Settings, variables: Variables | None = No
     begun = perf_counter()
     s = settings
     weight = float(s.weights.sum())
+    clients.open(Terms(s.x0, s.weights, s.rounds, s.regulariser))
     choice = pick(clients, s.method, clients.steady, s.curvature, s.regulariser)
     clients.check(s.x0, choice.method.exact)  # before L and mu are asked for, about x0
     measured = _measured(clients, s, choice.method, variables)
@@ -150,7 +151,7 @@ def _settled(clients: Clients, s: Settings, choice: Choice) -> Choice:
 
 def _may_certify(clients: Clients, s: Settings, method: Method) -> bool:
     """Whether certificates may ask for Hessians."""
-    if not clients.curved or clients.dimension > LARGEST_FULL:
+    if not clients.curved or clients.guarded or clients.dimension > LARGEST_FULL:
         return False
     if s.curvature == "auto":
         return method.curvature == "full" or (s.method is not None and clients.likelihood)

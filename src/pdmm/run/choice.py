@@ -106,6 +106,8 @@ def _level(clients: Clients, curvature: str, h: Regulariser | None) -> tuple[str
         if curvature != "auto":
             h.check_metric()
         return "none", f"no curvature is used, because {type(h).__name__} has no prox_in(v, P)"
+    if clients.guarded and (clients.likelihood or curvature != "auto"):
+        return "diagonal", "the policies of the sites keep whole Hessians there"
     if curvature == "full":
         return "full", f"curvature='full' permits gradients and Hessians, {_numbers(numbers)}"
     if curvature == "diagonal":

@@ -10,6 +10,7 @@ import numpy as np
 from pdmm.common.checks import ClientError
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.engines.traffic import SCALAR_BYTES, Sent
+from pdmm.privacy.refusals import Spent
 from pdmm.problems.block import Floats, Tally
 from pdmm.result import Certificate
 from pdmm.run.build import Run
@@ -89,7 +90,16 @@ def step(run: Run, callback: Callback | None) -> None:
     """One round; ``run.over`` says whether it was the last."""
     state, settings = run.state, run.settings
     r = state.done + 1
-    outcome = _exchange(run, r)
+    try:
+        outcome = _exchange(run, r)
+    except Spent as error:
+        if state.done == 0:
+            raise
+        state.finished = True
+        state.reason = f"stopped after round {state.done}: {error}"
+        if run.recorder.last_round != state.done:
+            record(run)
+        return
     x_s = _server_step(run, outcome)
     with np.errstate(over="ignore", invalid="ignore"):
         norm = float(np.linalg.norm(x_s))

@@ -15,7 +15,7 @@ from pdmm.engines.clients import Clients
 from pdmm.methods.whitening import factor
 from pdmm.problems.sums import CurvatureSum
 from pdmm.regularisers import Regulariser
-from pdmm.run.penalty import has_simple_prox
+from pdmm.regularisers.penalty import has_simple_prox
 from pdmm.run.settings import LARGEST_FULL
 
 Vector = npt.NDArray[np.float64]

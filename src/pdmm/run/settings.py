@@ -102,6 +102,11 @@ def check_curvature(
             f"{whose} needs the clients' Hessians, which this problem does not know: take "
             "curvature='none', or a method without a metric"
         )
+    if wanted == "full" and clients.guarded and method is not None:
+        raise ValueError(
+            f"{whose} needs whole Hessians, which the policies of the sites keep there: take a "
+            "method that makes do with vectors, or leave the method out"
+        )
     d = clients.dimension
     if wanted == "full" and d > LARGEST_FULL:
         numbers = d * (d + 3) // 2

@@ -88,19 +88,16 @@ class _Round:
 
     def _payload(self, name: str) -> Payload:
         sites = self.sites
-        place = sites.places[name]
         return {
             "round": self.question.round,
             "rounds": sites.rounds,
             "method": self.plan,
-            "message": list(self.message),
             "have": sites.copies.names[name],
             "memory": sites.copies.to_send(name),
             "next": self.next_names[name],
-            "cursor": sites.copies.cursor[place],
-            "weights": sites.weights[place],
             "evaluate": self._evaluate(),
             "variables": None if sites.copies.held[name] else sites.variables,
+            **sites.point(name, "message", list(self.message)),
         }
 
     def _evaluate(self) -> Any:

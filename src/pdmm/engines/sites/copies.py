@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pdmm.engines.client_round import committed
-from pdmm.engines.client_tables import Table, Tables
+from pdmm.engines.client_tables import Tables
 from pdmm.engines.memories import EveryMemory
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats
@@ -29,7 +29,6 @@ class Copies:
         self.memories = EveryMemory(
             method.client_start(np.repeat(x0[None], clients, axis=0)), clients
         )
-        self.cursor = np.zeros(clients, dtype=np.int64)
         # Names are of this object alone: after a restart no site has one of them.
         self._token = uuid.uuid4().hex[:12]
         self._numbers = itertools.count()
@@ -51,15 +50,12 @@ class Copies:
         place = self.places[name]
         after = committed(method, message, self.memories.read(place), draft, upload)
         self.memories.write(place, after)
-        self.cursor[place] += method.steps
 
     def tables(self) -> Tables:
         """All of it, for a checkpoint."""
-        numbers = np.arange(len(self.cursor))
-        return {"memory": self.memories.table(0), "cursor": Table(numbers, [self.cursor])}
+        return {"memory": self.memories.table(0)}
 
     def load(self, tables: Tables) -> None:
         """Take that over: no site is thought to have it."""
         self.memories.load(tables["memory"], 0)
-        (self.cursor,) = tables["cursor"].columns
         self.held = dict.fromkeys(self.held, False)

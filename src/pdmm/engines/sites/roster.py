@@ -3,11 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from pdmm.common.checks import ClientError
+from pdmm.privacy.refusals import Refused, Spent
 
 Payload = dict[str, Any]
 SUPERSEDED = "Superseded"  # what a site says to a question that waited behind a newer one
@@ -22,6 +23,14 @@ class SiteError(ValueError):
 
 class SiteClientError(SiteError, ClientError):
     """A site's own function failed: a run treats it as a function of a client of its own."""
+
+
+class SiteRefusedError(SiteError, Refused):
+    """A site's policy does not allow what was asked."""
+
+
+class SiteSpentError(SiteRefusedError, Spent):
+    """A site's policy allows no more answers."""
 
 
 class SiteLostError(RuntimeError):
@@ -58,16 +67,23 @@ class Roster:
         self.names = sorted(connection.names)
         self.absent: dict[str, float] = {}  # since when
         self.why: dict[str, str] = {}
+        self.opening: Callable[[str], Payload] = _no_opening
+        """Gives what a site is told again that has forgotten what the run is about."""
         self._back: set[str] = set()
         self._lock = threading.Lock()
 
     def ask(self, verb: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
         """Ask some sites; those that do not answer in time are absent from then on."""
         answers, failures = self.connection.ask(verb, payloads, self.timeout)
+        forgetful = [name for name, answer in answers.items() if _lacks_study(answer)]
+        if forgetful:
+            again = {name: {**payloads[name], "opening": self.opening(name)} for name in forgetful}
+            found, failed = self.connection.ask(verb, again, self.timeout)
+            answers = {n: answer for n, answer in answers.items() if n not in again} | found
+            failures = failures | failed
         for name, why in failures.items():
             if why.startswith("raised") and SUPERSEDED not in why:
-                own = why.startswith(f"raised {ClientError.__name__}")
-                raise (SiteClientError if own else SiteError)(f"site {name} {why}")
+                raise _error(name, why)
             self._gone(name, why)
         for name in answers:
             self.absent.pop(name, None)
@@ -151,3 +167,25 @@ class Roster:
                     self._back.add(name)
                 return
             time.sleep(PAUSE)
+
+
+def _error(name: str, why: str) -> SiteError:
+    """What a site has raised."""
+    if why.startswith(f"raised {Spent.__name__}"):
+        return SiteSpentError(f"the policy of site {name} allows no more answers")
+    if why.startswith(f"raised {Refused.__name__}"):
+        return SiteRefusedError(
+            f"site {name} refused by policy: what its policy does not allow is in its own audit, "
+            "which pdmm federate audit shows there"
+        )
+    if why.startswith(f"raised {ClientError.__name__}"):
+        return SiteClientError(f"site {name} {why}")
+    return SiteError(f"site {name} {why}")
+
+
+def _lacks_study(answer: Any) -> bool:
+    return isinstance(answer, dict) and answer.get("lacks") == "study"
+
+
+def _no_opening(name: str) -> Payload:
+    raise SiteError(f"site {name} knows of no run")

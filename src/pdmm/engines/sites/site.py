@@ -7,7 +7,8 @@ more than to be asked again.
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +16,24 @@ import numpy.typing as npt
 from pdmm.common import trees
 from pdmm.common.packing import unpack
 from pdmm.common.threads import Threads
-from pdmm.common.variables import Mixed, Scaled
+from pdmm.common.variables import Mixed, Scaled, Variables
 from pdmm.engines.client_round import Done, Shapes, client_round
+from pdmm.engines.sites.consent import Consent
+from pdmm.engines.sites.follower import Follower
 from pdmm.engines.sites.roster import SiteError
 from pdmm.methods.base import Method
+from pdmm.privacy.audit import Audit
+from pdmm.privacy.doors import Doors, Question, Study, digest_of
+from pdmm.privacy.policy import Policy
+from pdmm.privacy.watch import WatchedSource
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Source, Tally
-from pdmm.problems.fingerprints import fingerprints
+from pdmm.problems.fingerprints import fingerprints, points_to_try
 from pdmm.problems.lazy import Lazy
 from pdmm.problems.sums import SumOfBlocks
+
+if TYPE_CHECKING:
+    from pdmm.privacy.identity import Identity
 
 Payload = dict[str, Any]
 
@@ -33,6 +43,8 @@ class Kept(NamedTuple):
 
     name: str = ""
     memory: Any = None
+    cursor: int = 0
+    """Where their mini-batches go on: the site's own count of steps."""
 
 
 class Answered(NamedTuple):
@@ -50,18 +62,47 @@ class Prepared(NamedTuple):
     method: Method
     source: Source
     shapes: Shapes
+    follower: Follower | None = None
+    """Who computes x here, where the sites do."""
 
 
 class Site:
-    """A site's own clients, and what it remembers of a run.
+    """A site's own clients, what it remembers of a run, and what it lets out.
 
     Args:
         make_problem: returns the site's problem, from its own data.
+        policy: what the site allows: a :class:`pdmm.engines.Policy`, a TOML file, or a dict of its
+            keys. None is the default policy. What it does not allow raises
+            :class:`pdmm.engines.Refused`, whose reason is in the audit alone.
+        folder: where the audit is kept, by which the site counts what has left; None keeps it in
+            memory, in ``site.audit``.
+        table: the name under which it is counted: that of the site's table.
+        identity: who the site is, to the other sites of a run; None in a simulation, where names
+            are taken for granted.
+        by: who submitted the run, for the audit.
     """
 
-    def __init__(self, make_problem: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        make_problem: Callable[[], Any],
+        policy: Any = None,
+        *,
+        folder: str | Path | None = None,
+        table: str = "",
+        identity: "Identity | None" = None,
+        by: str = "",
+    ) -> None:
         self.make_problem = make_problem
+        self.policy = Policy.given(policy)
+        self.audit = Audit(None if folder is None else Path(folder), table)
+        self.doors = Doors(self.policy, self.audit)
+        self.consent = Consent(self.doors, identity, by)
         self._problem: Problem | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Nothing is known of a run."""
+        self.variables: Variables | None = None
         self.moved: Problem | None = None  # the functions that rounds are about, if not of x
         self.prepared: Prepared | None = None
         self.memory = Kept()
@@ -87,9 +128,8 @@ class Site:
         return self._problem
 
     def answer(self, verb: str, payload: Payload) -> Payload:
-        """The answer to one question."""
-        verbs: dict[str, Callable[[Payload], Payload]] = {
-            "hello": self._hello,
+        """The answer to one question, or the error that ends the run."""
+        verbs: dict[str, Callable[[Payload, Question], Payload]] = {
             "check": self._check,
             "constants": self._constants,
             "prepare": self._prepare,
@@ -100,10 +140,23 @@ class Site:
             "curvature": self._curvature,
             "diagonal": self._diagonal,
         }
-        if verb not in verbs:
+        before: dict[str, Callable[[Payload], Payload]] = {
+            "hello": self._hello,
+            "join": self.consent.join,
+            "open": self._open,
+        }
+        if verb not in verbs and verb not in before:
             raise SiteError(f"this site's pdmm knows no {verb!r}: is the server's newer?")
         with Threads(None if self.problem.parallel else 1) as self.threads:
-            return verbs[verb](payload)
+            if verb in before:
+                return before[verb](payload)
+            if self.doors.study is None and "opening" not in payload:
+                return {"lacks": "study"}
+            if self.doors.study is None:
+                self._open(payload["opening"])
+            with self.doors.question(verb, payload) as question:
+                question.reply = verbs[verb](payload, question)
+            return question.reply
 
     # --- what the server learns of the problem ------------------------------------------------
 
@@ -114,73 +167,176 @@ class Site:
             "dimension": problem.dimension,
             "dtype": str(problem.dtype),
             "proven": problem.proven,
-            "curved": problem.curved,
+            "reveals": self._reveals(),
             "likelihood": problem.likelihood,
             "intercepts": problem.intercepts,
+            "identified": self.consent.identity is not None,
+            "per_site": self.policy.per_site_results,
             "alike": {name: _digest(value) for name, value in problem.alike.items()},
         }
 
-    def _check(self, payload: Payload) -> Payload:
+    def _reveals(self) -> str:
+        """How much of their Hessians the site lets its clients tell."""
+        if not self.problem.curved:
+            return "none"
+        return "full" if self.doors.hessians else "diagonal"
+
+    def _open(self, payload: Payload) -> Payload:
+        """Agree to a run, of which all that the policy asks about is known by then."""
+        self._forget()
+        return self.consent.open(self.problem, payload)
+
+    @property
+    def study(self) -> Study:
+        """The run that the site has agreed to."""
+        assert self.doors.study is not None
+        return self.doors.study
+
+    def _check(self, payload: Payload, question: Question) -> Payload:
         self.problem.check_data()
-        self.problem.check(payload["x0"], payload["exact"])
+        self.problem.check(self.study.x0, payload["exact"])
         return {}
 
-    def _constants(self, payload: Payload) -> Payload:
+    def _constants(self, payload: Payload, question: Question) -> Payload:
         problem = self.problem
         if payload.get("variables") is not None:
-            problem = self._moved(payload["variables"])
+            problem = self._moved(self._read_variables(payload["variables"]))
+        question.digest = digest_of("constants", payload)
         values, kind, _ = problem.constants_of_clients(payload["which"], self.threads)
         return {"values": values, "kind": kind}
 
     # --- a round ------------------------------------------------------------------------------
 
-    def _prepare(self, payload: Payload) -> Payload:
-        self._ready(payload)
+    def _prepare(self, payload: Payload, question: Question) -> Payload:
+        self.consent.confirm(payload.get("agreed"))
+        ready = self._ready(payload)
+        if self.study.verified:
+            follower = self.consent.follower(payload, ready.method, self.problem.dtype)
+            self.prepared = ready._replace(follower=follower)
         return {}
 
-    def _moved(self, variables: Payload) -> Problem:
-        """The site's functions of other variables."""
+    def _read_variables(self, variables: Payload) -> Variables:
         kinds = {"Mixed": Mixed, "Scaled": Scaled}
         if variables["kind"] not in kinds:
             raise SiteError(f"this site's pdmm knows no {variables['kind']!r} variables")
         parts = {name: part for name, part in variables.items() if name != "kind"}
-        return self.problem.in_variables(kinds[variables["kind"]](**parts))
+        found: Variables = kinds[variables["kind"]](**parts)
+        self.doors.check_variables(found)
+        return found
+
+    def _moved(self, variables: Variables) -> Problem:
+        """The site's functions of other variables."""
+        return self.problem.in_variables(variables)
 
     def _ready(self, payload: Payload) -> Prepared:
         """The run that the question is about, prepared if it is not yet."""
         plan = payload["method"], payload["rounds"]
         if payload["variables"] is not None:
-            self.moved = self._moved(payload["variables"])
+            self.variables = self._read_variables(payload["variables"])
+            self.moved = self._moved(self.variables)
             self.prepared = None
         if self.prepared is None or self.prepared.plan != plan:
             method = unpack(payload["method"], {})
             if not isinstance(method, Method):
                 raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
+            self.doors.check_method(method, self.prepared is not None)
             problem = self.moved or self.problem
             source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
             shapes = Shapes.of(method, np.zeros(problem.dimension), problem.dtype)
-            self.prepared = Prepared(plan, method, source, shapes)
+            self.prepared = Prepared(plan, method, self._watched(source), shapes)
         return self.prepared
 
-    def _round(self, payload: Payload) -> Payload:
-        ready = self._ready(payload)
-        if payload["memory"] is not None:
-            memory = trees.build(ready.shapes.memory, payload["memory"])
-            self.memory = Kept(payload["have"], memory)
-        elif payload["have"] == self.draft.name and self.draft.memory is not None:
-            self.memory = self.draft
-        if payload["have"] != self.memory.name:
-            return {"lacks": "memory"}
-        asked = payload["have"], payload["round"], payload["method"]
-        if self.last.asked != asked:  # the same question again has the same answer
-            self.last = self._work(ready, payload, asked)
-        self.draft = Kept(payload["next"], self.last.after)
-        return {**(self.last.answer or {}), "next": payload["next"]}
+    def _watched(self, source: Source) -> Source:
+        """The functions, of which every point is seen that an answer is about."""
+        if not self.doors.watches:
+            return source
+        return WatchedSource(source, self.doors.watch, self.problem.clients)
 
-    def _work(self, ready: Prepared, payload: Payload, asked: Any) -> Answered:
-        method = ready.method
+    def _round(self, payload: Payload, question: Question) -> Payload:
+        r = int(payload["round"])
+        self.doors.begin_round(r)
+        ready = self._follow(payload) or self._ready(payload)
+        self._remember(ready, payload, r)
+        if payload["have"] != self.memory.name:
+            self.doors.forget_round(r)
+            return {"lacks": "memory"}
+        message = self._message(ready, payload, r)
+        wanted = self._wanted(ready, message, payload["evaluate"])
+        asked = digest_of(
+            *("round", payload["method"], list(message), list(self.memory.memory)),
+            *(self.memory.cursor, wanted, self.study.weights),
+        )
+        if self.last.asked != (asked, r):  # the same question again has the same answer
+            self.last = self._work(ready, message, wanted, (asked, r))
+        question.digest = asked
+        after = self.memory.cursor + ready.method.steps
+        self.draft = Kept(payload["next"], self.last.after, after)
+        answer = {**(self.last.answer or {}), "next": payload["next"]}
+        if ready.follower is not None:
+            answer["signature"] = ready.follower.sign(r, answer["upload"])
+        return answer
+
+    def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
+        """What the clients remember, by the name that the server has for it."""
+        name = payload["have"]
+        if payload["memory"] is not None and (self.memory.name != name or r > 1):
+            self.memory = Kept(name, self._given(ready, payload["memory"], r), self._cursor(ready, r))
+        elif name == self.draft.name and self.draft.memory is not None:
+            self.memory = self.draft
+
+    def _given(self, ready: Prepared, memory: Any, r: int) -> Any:
+        """The memory that the server sends; before the first round it is that of the start."""
+        if r == 1:
+            x0 = self.study.x0.astype(self.problem.dtype)
+            start = x0 if self.variables is None else 0 * x0
+            return ready.method.client_start(np.repeat(start[None], self.problem.clients, axis=0))
+        if ready.follower is not None:
+            raise SiteError(
+                "the site has lost its memory, and takes none from a server where the sites "
+                "compute x: begin the run again"
+            )
+        return trees.build(ready.shapes.memory, memory)
+
+    def _cursor(self, ready: Prepared, r: int) -> int:
+        """Where mini-batches go on, of a site that has not counted itself."""
+        return (r - 1) * ready.method.steps
+
+    def _message(self, ready: Prepared, payload: Payload, r: int) -> Any:
+        if ready.follower is not None:
+            return ready.follower.message
         message = trees.build(ready.shapes.message, payload["message"])
-        cursor = payload["cursor"]
+        if r == 1:
+            self.doors.check_start(message.x, self.variables)
+        return message
+
+    def _wanted(self, ready: Prepared, message: Any, evaluate: Any) -> Any:
+        """Where F is wanted: None for nowhere."""
+        if evaluate is False:
+            return None
+        if evaluate is True or ready.follower is not None:
+            return message.x
+        return evaluate
+
+    # --- sites that compute x -------------------------------------------------------------
+
+    def _follow(self, payload: Payload) -> Prepared | None:
+        """Take over what all sites sent, where the sites compute x."""
+        ready = self.prepared
+        if ready is None or ready.follower is None:
+            return None
+        ready.follower.follow(payload["news"])
+        return ready
+
+    def _at(self, payload: Payload) -> npt.NDArray[Any]:
+        """The x that a question is about: the one that follows, where the sites compute it."""
+        ready = self._follow(payload)
+        if ready is None or ready.follower is None:
+            return np.asarray(payload["x"])
+        return ready.follower.solution.astype(self.problem.dtype)
+
+    def _work(self, ready: Prepared, message: Any, wanted: Any, asked: Any) -> Answered:
+        method = ready.method
+        cursor = np.full(self.problem.clients, self.memory.cursor)
         held = self.memory.memory
 
         def work(block: slice) -> Done:
@@ -191,11 +347,7 @@ class Site:
         tally = Tally()
         for part in done:
             tally.add(part.tally)
-        value = None
-        wanted = payload["evaluate"]
-        if wanted is not False:
-            x = message.x if wanted is True else wanted
-            value = self._sum(payload["weights"]).value(x)
+        value = None if wanted is None else self._sum().value(wanted)
         shown = self.problem.shown
         answer = {
             "upload": list(trees.joined([part.upload for part in done])),
@@ -208,30 +360,50 @@ class Site:
 
     # --- values and gradients: weighted sums over its clients, no more -------------------------
 
-    def _sum(self, weights: npt.NDArray[np.float64]) -> SumOfBlocks:
+    def _sum(self) -> SumOfBlocks:
+        """F of this site's clients, with the weights that were agreed upon."""
         problem = self.problem
         if self.prepared is None or self.moved is not None:
-            source = problem.prepare(1, 1, False, self.threads)
+            source = self._watched(problem.prepare(1, 1, False, self.threads))
         else:
             source = self.prepared.source
-        return SumOfBlocks(problem, problem.evaluator(source), weights, self.threads)
+        return SumOfBlocks(problem, self._evaluator(source), self.study.weights, self.threads)
 
-    def _value(self, payload: Payload) -> Payload:
-        return {"value": self._sum(payload["weights"]).value(payload["x"])}
+    def _evaluator(self, source: Source) -> Source:
+        """What values are taken from, watched too."""
+        if not isinstance(source, WatchedSource):
+            return self.problem.evaluator(source)
+        return self._watched(self.problem.evaluator(source.source))
 
-    def _fingerprint(self, payload: Payload) -> Payload:
-        found = fingerprints(self.problem, payload["points"], self.threads)
-        return {"value": float(payload["weights"] @ found)}
+    def _value(self, payload: Payload, question: Question) -> Payload:
+        x = self._at(payload)
+        question.digest = digest_of("value", x, self.study.weights)
+        return {"value": self._sum().value(x)}
 
-    def _gradient(self, payload: Payload) -> Payload:
-        return self._sum(payload["weights"]).certain_gradient(payload["x"])._asdict()
+    def _fingerprint(self, payload: Payload, question: Question) -> Payload:
+        # The points are the site's own: F at a point of the server's would be one more answer.
+        points = points_to_try(self.study.x0, self.problem.dtype)
+        found = fingerprints(self.problem, points, self.threads)
+        weights = np.random.default_rng(0).uniform(1, 2, self.problem.clients)
+        question.digest = "fingerprint"
+        return {"value": float(weights @ found)}
 
-    def _curvature(self, payload: Payload) -> Payload:
-        found = self._sum(payload["weights"]).curvature(payload["x"], payload["T"])
-        return {"sums": found.packed()}
+    def _gradient(self, payload: Payload, question: Question) -> Payload:
+        x = self._at(payload)
+        question.digest = digest_of("gradient", x, self.study.weights)
+        return self._sum().certain_gradient(x)._asdict()
 
-    def _diagonal(self, payload: Payload) -> Payload:
-        return {"sums": self._sum(payload["weights"]).diagonal(payload["x"])}
+    def _curvature(self, payload: Payload, question: Question) -> Payload:
+        self.doors.check_hessians()
+        x, T = payload["x"], payload["T"]
+        question.digest = digest_of("curvature", x, T, self.study.weights)
+        return {"sums": self._sum().curvature(x, T).packed()}
+
+    def _diagonal(self, payload: Payload, question: Question) -> Payload:
+        x = np.asarray(payload["x"])
+        self.doors.check_point(x)
+        question.digest = digest_of("diagonal", x, self.study.weights)
+        return {"sums": self._sum().diagonal(x)}
 
 
 def _digest(value: Any) -> str | None:

@@ -6,6 +6,7 @@ happened. An upload counts when its answer is taken: an answer that comes late o
 another question, is not.
 """
 
+import uuid
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -13,22 +14,24 @@ import numpy as np
 
 from pdmm.common import trees
 from pdmm.common.checks import ClientError, not_negative, one_of, positive
-from pdmm.common.packing import pack
+from pdmm.common.packing import Arrays, pack
 from pdmm.common.threads import Threads
 from pdmm.common.variables import Variables
 from pdmm.engines.client_round import Forms, Part, add_up
 from pdmm.engines.client_tables import Table, Tables
-from pdmm.engines.clients import Clients, Vector, steepest
+from pdmm.engines.clients import Clients, Terms, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question, add
 from pdmm.engines.sites.absences import Absences
 from pdmm.engines.sites.answers import draft_of, upload_of
 from pdmm.engines.sites.asking import Asked, ask_round
 from pdmm.engines.sites.copies import Copies
+from pdmm.engines.sites.news import News
 from pdmm.engines.sites.roster import Connection, Payload, Roster, SiteError
 from pdmm.methods.base import Method
+from pdmm.privacy.refusals import Spent
 from pdmm.problems.block import Floats, Tally
 from pdmm.problems.constants import KINDS, Constants, Kind, Which, WithConstants
-from pdmm.problems.fingerprints import check_same, points_to_try
+from pdmm.problems.fingerprints import check_same
 from pdmm.problems.secants import Shown
 from pdmm.problems.sums import CertainGradient, CurvatureSum
 
@@ -49,6 +52,10 @@ class Sites(WithConstants, Clients):
         patience: seconds that a site may be silent before the run stops.
         absent: "skip" goes on without a site that does not answer; "wait" waits for it, so that
             rho may adapt, and rounds be accelerated.
+        verify: "sites" has each site compute x itself, from what all sites have sent, so that no
+            server can choose the points at which they answer. It costs m vectors down instead of
+            one, and m - 1 signatures to check.
+        run: the name of the run, for the sites' audits.
     """
 
     accurate = False
@@ -60,8 +67,13 @@ class Sites(WithConstants, Clients):
         timeout: float = 60.0,
         patience: float = 600.0,
         absent: Literal["skip", "wait"] = "skip",
+        verify: Literal["server", "sites"] = "server",
+        run: str = "run",
     ) -> None:
         one_of("absent", absent, ("skip", "wait"))
+        one_of("verify", verify, ("server", "sites"))
+        self.verified = verify == "sites"
+        self.run = run
         self.steady = absent == "wait"
         self.may_be_silent = not self.steady
         self.roster = Roster(
@@ -86,7 +98,11 @@ class Sites(WithConstants, Clients):
         self.dimension = int(facts[first]["dimension"])
         self.dtype = np.dtype(facts[first]["dtype"])
         self.proven = all(fact["proven"] for fact in facts.values())
-        self.curved = all(fact.get("curved", False) for fact in facts.values())
+        reveals = {fact["reveals"] for fact in facts.values()}
+        self.curved = "none" not in reveals and not self.verified
+        self.guarded = "diagonal" in reveals
+        self.per_site = all(fact["per_site"] for fact in facts.values())
+        self.identified = self.verified or any(fact["identified"] for fact in facts.values())
         self.likelihood = all(fact.get("likelihood", False) for fact in facts.values())
         self.intercepts = facts[first].get("intercepts")
         self.variables: Payload | None = None
@@ -96,6 +112,11 @@ class Sites(WithConstants, Clients):
         self.rounds = 0
         self.last: Outcome | None = None
         self.answered: list[str] = []
+        self.news = News(self.places) if self.verified else None
+        self._opening: dict[str, Payload] = {}
+        self._agreed: dict[str, str] = {}
+        self._regulariser: Any = None
+        self.roster.opening = self._opening_of
 
     def __repr__(self) -> str:
         return f"Sites({', '.join(self.roster.names)}: {self.clients} clients)"
@@ -114,10 +135,47 @@ class Sites(WithConstants, Clients):
             raise AbsentError(f"{', '.join(missing)} did not answer, and F is a sum over all sites")
         return answers
 
+    # --- what a run is about ------------------------------------------------------------------
+
+    def open(self, terms: Terms) -> None:
+        run = f"{self.run}/{uuid.uuid4().hex[:12]}"
+        self._regulariser = terms.regulariser
+        self._prepared = False
+        everyone = {name: terms.weights[place] for name, place in self.places.items()}
+        parties: list[Any] = list(self.places)
+        if self.identified:
+            asked = {name: {"run": run, "name": name} for name in self.places}
+            joined = self.roster.everyone("join", asked)
+            parties = [joined[name]["statement"] for name in self.places]
+        about = {
+            "run": run,
+            "rounds": terms.rounds,
+            "x0": terms.x0,
+            "verified": self.verified,
+            "parties": parties,
+            "everyone": everyone if self.identified else None,
+        }
+        self._opening = {name: {**about, "weights": everyone[name]} for name in self.places}
+        answers = self.roster.everyone("open", self._opening)
+        self._agreed = {name: answers[name]["agreed"] for name in self.places}
+
+    def _opening_of(self, name: str) -> Payload:
+        """What a site is told again whose process was started again."""
+        if self.identified or not self._opening:
+            raise SiteError(
+                f"site {name} has lost its part of the run, whose sites have made sure of each "
+                "other: begin the run again"
+            )
+        return self._opening[name]
+
+    def point(self, name: str, key: str, x: Any) -> Payload:
+        """A point for a question; what it follows from instead, where the sites compute it."""
+        return {key: x} if self.news is None else {"news": self.news.since(name)}
+
     # --- what is known of their functions ---------------------------------------------------
 
     def check(self, x0: Floats, exact: bool) -> None:
-        self._everyone("check", {"x0": x0, "exact": exact})
+        self._everyone("check", {"exact": exact})
         self.begin_at(x0)
 
     def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
@@ -151,7 +209,7 @@ class Sites(WithConstants, Clients):
         }
 
     def recognise(self, x0: Vector, then: Table | None) -> None:
-        now = self._fingerprints(points_to_try(x0, self.dtype))
+        now = self._fingerprints()
         if then is not None:
             before = then.columns[0]
             if self.may_be_silent:  # a site that did not answer says nothing of its clients
@@ -160,13 +218,9 @@ class Sites(WithConstants, Clients):
             check_same(now, before, self.dtype, self._site_of)
         self.fingerprint = now
 
-    def _fingerprints(self, points: list[Floats]) -> Vector:
+    def _fingerprints(self) -> Vector:
         """For each client a number of its site: a sum over its clients, which knows their order."""
-        weights = np.random.default_rng(0).uniform(1, 2, self.clients)
-        payloads = {
-            name: {"points": points, "weights": weights[place]}
-            for name, place in self.places.items()
-        }
+        payloads: dict[str, Payload] = {name: {} for name in self.places}
         if self.steady:
             answers = self.roster.everyone("fingerprint", payloads)
         else:
@@ -219,7 +273,13 @@ class Sites(WithConstants, Clients):
             "method": pack(method, {}, "method"),
             "rounds": rounds,
             "variables": self.variables,
+            "agreed": self._agreed,
         }
+        if self.news is not None:
+            arrays: Arrays = {}
+            packed = pack(self._regulariser, arrays, "regulariser")
+            plan["regulariser"] = [packed, arrays]
+            self.news = News(self.places)
         self._everyone("prepare", plan)
 
     def round(self, question: Question) -> Outcome:
@@ -246,6 +306,8 @@ class Sites(WithConstants, Clients):
                     self._shown.join(place, answer["shown"])
             tally = Tally(**answer["tally"])
             parts.append(add_up(question.method, upload, self.weights[place], tally, place.start))
+        if self.news is not None:
+            self.news.add(question.round, asked.answers)
         seen = steepest(self.secants()) if question.watch else 0.0
         sums = add(parts, asked.sent, self._value(question, asked), seen)
         everyone = len(asked.answers) == len(self.places)
@@ -270,9 +332,7 @@ class Sites(WithConstants, Clients):
     def _ask_at(self, verb: str, x: Floats) -> dict[str, Payload]:
         """The answers of all sites; where the run goes on without some, it does not wait here."""
         held = np.asarray(x, dtype=self.dtype)
-        payloads = {
-            name: {"x": held, "weights": self.weights[place]} for name, place in self.places.items()
-        }
+        payloads = {name: self.point(name, "x", held) for name in self.places}
         if self.steady:
             return self.roster.everyone(verb, payloads)
         return self._now(verb, payloads)
@@ -280,7 +340,7 @@ class Sites(WithConstants, Clients):
     def value(self, x: Floats) -> float:
         try:
             answers = self._ask_at("value", x)
-        except AbsentError:
+        except (AbsentError, Spent):
             return float("nan")
         total = 0.0
         for name in self.places:
@@ -289,7 +349,10 @@ class Sites(WithConstants, Clients):
         return total
 
     def certain_gradient(self, x: Floats) -> CertainGradient:
-        answers = self._ask_at("gradient", x)
+        try:
+            answers = self._ask_at("gradient", x)
+        except Spent as error:
+            raise AbsentError(str(error)) from error
         parts = []
         for name in self.places:
             with self.roster.reading(name, "gradient"):
@@ -314,10 +377,7 @@ class Sites(WithConstants, Clients):
 
     def _sums(self, verb: str, x: Floats | None, more: Payload, shape: tuple[int, ...]) -> Vector:
         """An array that is the sum of what all sites say."""
-        payloads = {
-            name: {"x": x, "weights": self.weights[place], **more}
-            for name, place in self.places.items()
-        }
+        payloads = {name: {"x": x, **more} for name in self.places}
         ask = self.roster.everyone if self.steady or not self._prepared else self._now
         answers = ask(verb, payloads)
         total = np.zeros(shape)

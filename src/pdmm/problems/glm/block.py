@@ -42,7 +42,23 @@ class GLMBlock(Block):
         """Linear predictors and what they give; infinite where exp overflows."""
         eta = self.design.eta(x.astype(np.float64, copy=False))
         with np.errstate(over="ignore", invalid="ignore"):
-            return eta, self.model.look(eta)
+            look = self.model.look(eta)
+            self._seen(eta, look)
+            return eta, look
+
+    def show(self, x: Floats) -> None:
+        if self.watch is not None:
+            self._look(x)
+
+    def _seen(self, eta: Vector, look: Look | None = None) -> None:
+        """Let the watch see all rows at these linear predictors."""
+        if self.watch is None:
+            return
+        bends = self.model.rows_bend(look or self.model.look(eta))
+        columns = eta.reshape(len(eta), -1) if self.model.exponential else None
+        for i in range(self.size):
+            rows = self.design.rows(i)
+            self.watch(i, None if columns is None else columns[rows], bends[rows])
 
     # --- first order ------------------------------------------------------------------------
 
@@ -54,6 +70,7 @@ class GLMBlock(Block):
     def value(self, x: Floats) -> Floats:
         eta = self.design.eta(x.astype(np.float64, copy=False))
         with np.errstate(over="ignore", invalid="ignore"):
+            self._seen(eta)
             return self.model.values(eta)
 
     def divergence(self, x: Floats, y: Floats) -> Floats:
@@ -87,10 +104,14 @@ class GLMBlock(Block):
     def along(self, x: Floats, direction: Floats, t: Vector) -> Vector:
         eta = self.design.eta(x.astype(np.float64, copy=False))
         if not direction.any():
+            self._seen(eta)
             return np.repeat(self.model.values(eta)[:, None], len(t), axis=1)
         change = self.design.change(direction.astype(np.float64, copy=False))
         with np.errstate(over="ignore", invalid="ignore"):
-            values = [self.model.values(eta + s * change) for s in t.tolist()]
+            values = []
+            for s in t.tolist():
+                self._seen(eta + s * change)
+                values.append(self.model.values(eta + s * change))
         return np.stack(values, axis=-1)
 
     # --- second order -----------------------------------------------------------------------
@@ -104,6 +125,7 @@ class GLMBlock(Block):
     def _look_around(self, x: Floats) -> Look:
         eta = self.design.eta(x.astype(np.float64, copy=False))
         with np.errstate(over="ignore", invalid="ignore"):
+            self._seen(eta)
             return self.model.look_around(eta)
 
     def _hessian(self, look: Look) -> Vector:

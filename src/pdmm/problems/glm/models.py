@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.matrices import Matrix, dense, is_sparse, row_squares
-from pdmm.problems.glm.families import EVALUATED, Family
+from pdmm.problems.glm.families import EVALUATED, Family, Gaussian
 
 Vector = npt.NDArray[np.float64]
 
@@ -36,6 +36,8 @@ class Model(ABC):
 
     columns: int | None = None
     """C; None where a row has one linear predictor."""
+    exponential: bool = True
+    """Whether losses are exponential functions of them, so that far out they tell rows apart."""
 
     def __init__(self, starts: npt.NDArray[np.int64], w: Vector) -> None:
         self.starts = starts
@@ -98,6 +100,13 @@ class Model(ABC):
         """(b,): how many rows eta less its offset does not put on the side of their outcome."""
         return self.sums((self.w > 0).astype(np.float64))
 
+    @abstractmethod
+    def rows_bend(self, look: Look) -> Vector:
+        """(N, C): how much each row's loss bends along each of its linear predictors.
+
+        An answer is about the rows that bend: where one alone does, about that one.
+        """
+
     def bends(self, i: int, look: Look) -> Vector | None:
         """(n, C): second derivatives of the i-th client by each entry of eta, where rows are alone.
 
@@ -120,6 +129,7 @@ class RowModel(Model):
         super().__init__(starts, w)
         self.family = family
         self.y = y
+        self.exponential = not isinstance(family, Gaussian)
 
     def look(self, eta: Vector) -> Look:
         loss, slope, bend = self.family.terms(eta, self.y)
@@ -176,6 +186,9 @@ class RowModel(Model):
             return super().unsettled(margins, doubt)
         settled = sides * margins > doubt
         return self.sums((~settled & (self.w > 0)).astype(np.float64))
+
+    def rows_bend(self, look: Look) -> Vector:
+        return look.bend[:, None]
 
     def bends(self, i: int, look: Look) -> Vector:
         return look.bend[self.rows(i), None]

@@ -109,6 +109,10 @@ class MultinomialModel(Model):
         sizes = 1 + 4 * (np.abs(eta) + np.abs(start)).max(1, keepdims=True)
         return look, EVALUATED * self.w[:, None] * np.broadcast_to(sizes, eta.shape)
 
+    def rows_bend(self, look: Look) -> Vector:
+        P = look.bend if self.reference else look.bend[:, :-1]
+        return np.asarray(self.w[:, None] * P * (1 - P))
+
     def hessian(self, i: int, A: Matrix, look: Look) -> Vector:
         rows = self.rows(i)
         P = look.bend[rows, :-1]

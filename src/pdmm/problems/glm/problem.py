@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import client_weights, one_of, vector
-from pdmm.common.matrices import dense, is_sparse, largest_entry, stored
+from pdmm.common.matrices import Matrix, dense, is_sparse, largest_entry, stored
 from pdmm.common.sizes import check_start
 from pdmm.common.variables import Mixed, Variables
 from pdmm.problems.base import Problem
@@ -161,6 +161,10 @@ class GLM(GLMConstants, Predictions, Problem):
             "intercept": self.intercept,
             "reference": self._rows.kept,
         }
+
+    def tables(self) -> list[Matrix]:
+        own = (self._rows.own(i) for i in range(self.clients))
+        return [A[self._rows.w[rows] > 0] for A, rows in zip(self._rows.A, own, strict=True)]
 
     def __repr__(self) -> str:
         classes = f", {len(self.classes or ())} classes" if self._rows.kept else ""

@@ -47,6 +47,15 @@ class CoxModel(Model):
         look = self.look(eta)
         return look, self.slope_doubt(look, eta, np.zeros_like(eta))
 
+    def rows_bend(self, look: Look) -> Vector:
+        # Each risk set weighs its rows by exp(eta): where one outweighs all others, the mean over
+        # the set is that row.
+        bends = np.empty((len(look.bend), 1))
+        for i in range(self.size):
+            eta = look.bend[self.rows(i)]
+            bends[self.rows(i), 0] = self.w[self.rows(i)] * np.exp(eta - eta.max())
+        return bends
+
     def hessian(self, i: int, A: Matrix, look: Look) -> Vector:
         return self.likelihoods[i].hessian(dense(A), look.bend[self.rows(i)])
 

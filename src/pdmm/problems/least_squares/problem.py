@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.arrays import Names
-from pdmm.common.matrices import largest_entry
+from pdmm.common.matrices import Matrix, largest_entry
 from pdmm.common.sizes import check_start
 from pdmm.common.team import ALONE, Team
 from pdmm.common.threads import Threads
@@ -128,6 +128,10 @@ class LeastSquares(Problem):
     def __getstate__(self) -> dict[str, Any]:
         # What can be made again is not copied or sent to another process.
         return {**self.__dict__, "_forms": copy.copy(self._forms), "_totals": {}}
+
+    def tables(self) -> list[Matrix] | None:
+        data = self._forms.samples
+        return None if data is None else [data.A[i] for i in range(self.clients)]
 
     def __repr__(self) -> str:
         n = self.samples

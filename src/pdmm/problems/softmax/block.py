@@ -1,16 +1,16 @@
 """A block of softmax regression's clients: gradients, steps, values and gaps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp, softmax
 
 from pdmm.common.checks import PerClient
 from pdmm.common.matrices import Matrix, product, row_squares
 from pdmm.common.rounding import gamma, length
-from pdmm.problems.block import Block, Floats, Vector
+from pdmm.problems.block import Block, Floats, Vector, Watching
 
 Labels = npt.NDArray[np.integer]
 
@@ -90,6 +90,7 @@ class SoftmaxBlock(Block):
         P = space.P
         P[...] = space.logits.transpose(0, 2, 1)
         P += W[:, p, :, None]
+        self._seen(P)
         P -= P.max(1, keepdims=True)
         np.exp(P, out=P)
         P *= (scale / n) / P.sum(1, keepdims=True)
@@ -99,6 +100,26 @@ class SoftmaxBlock(Block):
         for i, r in enumerate(rows):
             product(r.T, P[i].T, out=out[i, :p])
         np.matmul(P, space.ones, out=out[:, p])
+
+    def show(self, x: Floats) -> None:
+        if self.watch is None:
+            return
+        for i, (rows, W) in enumerate(zip(self.X, self._matrices(x), strict=True)):
+            self._seen([(rows @ W[:-1]).T + W[-1][:, None]], i)
+
+    def _watch_of(self, i: int) -> Watching | None:
+        """The watch of a block that is one client of this one."""
+        watch = self.watch
+        return None if watch is None else lambda _, eta, bends: watch(i, eta, bends)
+
+    def _seen(self, logits: Sequence[Floats], first: int = 0) -> None:
+        """Let the watch see the rows of some clients, of which (classes, n) logits are given."""
+        if self.watch is None:
+            return
+        for i, own in enumerate(logits, start=first):
+            eta = (own - own.mean(0)).T.astype(np.float64)
+            p = softmax(eta, axis=1)
+            self.watch(i, eta, p * (1 - p))
 
     def _workspace(self, n: int) -> Space:
         """Arrays that every step uses again, for n rows of each client."""
@@ -118,6 +139,7 @@ class SoftmaxBlock(Block):
         if self.cursor is None and len({len(y) for y in self.y}) > 1:
             for i in range(self.size):  # whole clients of different sizes
                 one = SoftmaxBlock(self.problem, self.clients[i : i + 1], None)
+                one.watch = self._watch_of(i)
                 one._descent(W[i : i + 1], 0, out[i : i + 1], 1.0)
         else:
             self._descent(W, 0, out, 1.0)
@@ -174,6 +196,7 @@ class SoftmaxBlock(Block):
         for rows, labels, W in zip(self.X, self.y, self._matrices(x), strict=True):
             logits = np.ascontiguousarray((rows @ W[:-1]).T)
             logits += W[-1][:, None]
+            self._seen([logits], len(values))
             logits -= logits.max(0)
             right = logits[labels, np.arange(len(labels))]
             entropy = np.log(np.exp(logits, out=logits).sum(0)) - right

@@ -115,6 +115,9 @@ class SoftmaxRegression(Problem):
     def alike(self) -> dict[str, Any]:
         return {"columns": self.columns, "classes": self.classes, "l2": self.l2}
 
+    def tables(self) -> list[Matrix]:
+        return list(self.X)
+
     def __repr__(self) -> str:
         batch = "" if self.batch_size is None else f", batches of {self.batch_size}"
         return (

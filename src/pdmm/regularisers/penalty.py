@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.variables import Scaled, Variables
-from pdmm.regularisers import Regulariser
+from pdmm.regularisers.base import Regulariser
 from pdmm.regularisers.separable import Separable
 
 Vector = npt.NDArray[Any]

@@ -1,0 +1,123 @@
+"""A site's consent to a run: who takes part, on what terms, and by whose word."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common.packing import unpack
+from pdmm.engines.sites.follower import Follower
+from pdmm.methods.base import Method
+from pdmm.privacy.doors import Doors, Study
+from pdmm.privacy.refusals import Reason
+from pdmm.problems.base import Problem
+from pdmm.regularisers.penalty import Penalty
+
+if TYPE_CHECKING:
+    from pdmm.privacy.identity import Identity
+    from pdmm.privacy.membership import Membership
+
+Payload = dict[str, Any]
+Vector = npt.NDArray[np.float64]
+
+
+class Consent:
+    """What a site and the others agree to before a run.
+
+    Args:
+        doors: the site's policy at work.
+        identity: who the site is; None where names are taken for granted.
+        by: who submitted the run, for the audit.
+    """
+
+    def __init__(self, doors: Doors, identity: "Identity | None", by: str) -> None:
+        self.doors = doors
+        self.identity = identity
+        self.by = by
+        self.membership: "Membership | None" = None
+        self.everyone: dict[str, Vector] = {}
+
+    def join(self, payload: Payload) -> Payload:
+        """Say who this site is, and by which key it will sign."""
+        from pdmm.privacy.membership import Membership  # here: only sites that sign need it
+
+        with self.doors.joining(str(payload["run"]), self.by):
+            self.membership = Membership(self.identity)
+            return {"statement": self.membership.join(str(payload["run"]), str(payload["name"]))}
+
+    def open(self, problem: Problem, payload: Payload) -> Payload:
+        """Agree to a run, or refuse it."""
+        study = Study(
+            run=str(payload["run"]),
+            by=self.by,
+            x0=_vector("x0", payload["x0"], problem.dimension),
+            weights=_vector("weights", payload["weights"], problem.clients),
+            rounds=int(payload["rounds"]),
+            verified=payload["verified"] is True,
+        )
+        with self.doors.opening(study):
+            agreed = self._agree(payload, study)
+            self.doors.check_open(problem, study)
+        return {"agreed": agreed}
+
+    def _agree(self, payload: Payload, study: Study) -> str:
+        if self.identity is None and not study.verified:
+            self.membership = None
+            self.doors.check_parties({str(name): str(name) for name in payload["parties"]})
+            return ""
+        if self.membership is None:
+            raise Reason("the run does not say who takes part")
+        self.everyone = {
+            str(name): _vector("weights", own) for name, own in payload["everyone"].items()
+        }
+        terms = {
+            "weights": {name: own.tolist() for name, own in self.everyone.items()},
+            "x0": study.x0.tolist() if study.x0.any() else "zero",
+            "rounds": study.rounds,
+            "verified": study.verified,
+        }
+        agreed = self.membership.agree(payload["parties"], terms)
+        members = self.membership.parties
+        own = self.everyone.get(self.membership.statement["name"])
+        if own is None or not np.array_equal(own, study.weights):
+            raise Reason("the site's weights are not those that the others are told")
+        if set(self.everyone) != set(members):
+            raise Reason("the weights are not those of the sites that take part")
+        self.doors.check_parties(
+            {name: party.organisation for name, party in members.items()},
+            [party.fingerprint for party in members.values()],
+        )
+        return agreed
+
+    def confirm(self, agreed: Any) -> None:
+        """See that all sites agreed to the same terms, where they sign anything."""
+        if self.membership is not None:
+            self.membership.confirm(agreed)
+
+    def follower(self, payload: Payload, method: Method, dtype: np.dtype[Any]) -> Follower:
+        """Who computes x here, in a run whose sites do."""
+        study = self.doors.study
+        if study is None or self.membership is None or payload["variables"] is not None:
+            raise Reason("the sites cannot compute x in this run")
+        packed, arrays = payload["regulariser"]
+        regulariser = unpack(packed, arrays)
+        weight = float(sum(own.sum() for own in self.everyone.values()))
+        return Follower(
+            self.membership,
+            [payload["method"], packed, arrays, payload["rounds"]],
+            method,
+            study.x0,
+            Penalty(regulariser, weight),
+            self.everyone,
+            dtype,
+            self.doors.policy.max_set_changes,
+        )
+
+
+def _vector(name: str, value: Any, length: int | None = None) -> Vector:
+    """A vector of the server's, of the right length."""
+    found = np.asarray(value)
+    wanted = (len(found),) if length is None and found.ndim else (length,)
+    if found.dtype.kind not in "fiu" or found.shape != wanted:
+        raise ValueError(f"{name} must be {length} numbers, got {found.dtype} of {found.shape}")
+    return found.astype(np.float64)

@@ -1,0 +1,156 @@
+"""A site's record of every question: who asked, what, when, and how many numbers left.
+
+It is also how the site counts: what left in earlier runs is read from it. So each line is on the
+disk before the answer leaves.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+PRIVATE = 0o600
+FILE = "audit.jsonl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One question, and what became of it."""
+
+    time: str
+    run: str
+    by: str
+    """Who submitted the run, as far as the site is told."""
+    verb: str
+    round: int | None = None
+    numbers: int = 0
+    """That left, and had not left before."""
+    digest: str = ""
+    """Of the question: the same one again tells nothing new."""
+    max_eta: float | None = None
+    effective_rows: float | None = None
+    leverage: float | None = None
+    """The largest leverage of one row at the point that was asked about."""
+    outcome: str = "answered"
+    """"answered", "refused", "spent" or "failed"."""
+    reason: str = ""
+    """Why it was refused. It stays here."""
+    counts: bool = False
+    """Whether it counts among the refusals of its day."""
+    table: str = ""
+    """Which table of the site the question was about."""
+
+    @classmethod
+    def now(cls, **what: Any) -> "Entry":
+        """An entry of this moment."""
+        return cls(time=datetime.now(UTC).isoformat(timespec="milliseconds"), **what)
+
+
+class Audit:
+    """The entries of a site, kept in a file that only grows.
+
+    Args:
+        folder: where the file is; None keeps the entries in memory.
+        table: the name of the table that is counted.
+    """
+
+    def __init__(self, folder: Path | None = None, table: str = "") -> None:
+        self.path = None if folder is None else folder / FILE
+        self.table = table
+        self.numbers = 0
+        self.asked: set[str] = set()
+        self.runs: list[datetime] = []
+        self.refusals: list[datetime] = []
+        self.kept: list[Entry] = []
+        if self.path is None:
+            return
+        make_private(self.path.parent)
+        for entry in entries_of(self.path):
+            self._count(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Keep an entry; when this returns, it is on the disk."""
+        entry = replace(entry, table=self.table)
+        if self.path is None:
+            self.kept.append(entry)
+        else:
+            _append(self.path, (json.dumps(asdict(entry)) + "\n").encode())
+        self._count(entry)
+
+    def _count(self, entry: Entry) -> None:
+        when = datetime.fromisoformat(entry.time)
+        if entry.counts:
+            self.refusals.append(when)
+        if entry.table != self.table:
+            return
+        if entry.verb == "reset":
+            self.numbers = 0
+            self.asked.clear()
+            return
+        if entry.verb == "open" and entry.outcome == "answered":
+            self.runs.append(when)
+        if entry.outcome == "answered":
+            self.numbers += entry.numbers
+            if entry.digest:
+                self.asked.add(entry.digest)
+
+    def refused_today(self) -> int:
+        """Refusals of the last 24 hours."""
+        return _recent(self.refusals)
+
+    def begun_today(self) -> int:
+        """Runs that began in the last 24 hours."""
+        return _recent(self.runs)
+
+
+def _recent(times: list[datetime]) -> int:
+    since = datetime.now(UTC) - timedelta(days=1)
+    return sum(when >= since for when in times)
+
+
+def entries_of(path: Path) -> Iterator[Entry]:
+    """The entries of a file, the oldest first.
+
+    A line that was cut short by a power cut is left out: its answer did not leave.
+    """
+    if not path.is_file():
+        return
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith("\n"):
+                return
+            try:
+                yield Entry(**json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise ValueError(
+                    f"{path}, line {number}: this is no entry of an audit. Put the file back as it "
+                    "was: the site counts by it what has left"
+                ) from error
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that its owner alone may look into."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def _append(path: Path, line: bytes) -> None:
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, PRIVATE)
+    try:
+        _cut_torn_line(handle)
+        os.write(handle, line)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _cut_torn_line(handle: int) -> None:
+    """Remove what a power cut left of a last line."""
+    size = os.fstat(handle).st_size
+    if size == 0 or os.pread(handle, 1, size - 1) == b"\n":
+        return
+    block = os.pread(handle, min(size, 1 << 16), max(0, size - (1 << 16)))
+    os.ftruncate(handle, size - (len(block) - 1 - block.rfind(b"\n")))
