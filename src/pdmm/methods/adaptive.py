@@ -64,6 +64,10 @@ class Adaptive(Wrapping[Server, Memory, Message, Upload, Draft]):
         return 2 * self.slots * self.inner.memory_vectors + 2
 
     @property
+    def tells(self) -> int:  # type: ignore[override]
+        return self.inner.tells
+
+    @property
     def draft_vectors(self) -> int:  # type: ignore[override]
         return self.inner.memory_vectors + self.inner.draft_vectors + 2
 

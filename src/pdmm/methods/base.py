@@ -153,6 +153,10 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
     draft_vectors: ClassVar[int] = 0
     """The same of a draft, as far as the server cannot make it itself: up."""
 
+    tells: ClassVar[int] = 1
+    """Vectors of a client's answer that do not follow from each other, nor from what the server
+    knows: each is as good as one gradient of f_i. A site's policy counts them."""
+
     no_regulariser: ClassVar[str] = ""
     """Why this method has no exact form with a regulariser, where it has none."""
 

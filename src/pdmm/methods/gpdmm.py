@@ -56,6 +56,7 @@ class GPDMM(GradientFamily):
     paper_vectors = (1, 1)
     memory_vectors = 2
     draft_vectors = 1
+    tells = 2  # the mean of the iterates, and the last one
 
     def __post_init__(self) -> None:
         super().__post_init__()

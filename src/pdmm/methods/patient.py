@@ -121,6 +121,10 @@ class Patient(Wrapping[Server, Memory, Message, Upload, Draft]):
         return self.inner.memory_vectors + 4
 
     @property
+    def tells(self) -> int:  # type: ignore[override]
+        return self.inner.tells
+
+    @property
     def draft_vectors(self) -> int:  # type: ignore[override]
         return self.inner.draft_vectors + 3  # the server knows x_s
 

@@ -131,5 +131,3 @@ def _rarest_cell(codes: Sequence[npt.NDArray[np.int64]], rows: int) -> int | Non
         # Numbered anew after each column, so that the numbers stay small.
         cell = np.unique(cell * (DISCRETE + 1) + code, return_inverse=True)[1]
     return int(np.bincount(cell).min())
-
-

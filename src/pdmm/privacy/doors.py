@@ -56,6 +56,7 @@ class Question:
         self.round: int | None = payload.get("round") if verb == "round" else None
         self.digest = ""  # tells it from all other questions
         self.reply: Payload = {}
+        self.numbers: int | None = None  # that the reply tells; all in it, if not said
         self.started = time.monotonic()
 
 
@@ -271,6 +272,8 @@ class Doors:
         """Numbers of a reply that had not left before."""
         if question.digest and question.digest in self.audit.asked:
             return 0
+        if question.numbers is not None:
+            return question.numbers
         return numbers_in(question.reply)
 
     def _check_time(self, question: Question) -> None:

@@ -77,7 +77,7 @@ COMMENTS = {
         "Organisations that take part in a run, this one among them, by their certificates."
     ),
     "partners": (
-        "SHA-256 fingerprints of the certificates of the sites that may take part, or \"all\" that\n"
+        'SHA-256 fingerprints of the certificates of the sites that may take part, or "all" that\n'
         "the federation's root certificate vouches for. Whoever holds the root key can make sites."
     ),
     "require_verified": (

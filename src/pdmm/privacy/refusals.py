@@ -13,8 +13,8 @@ class Refused(ValueError):
 class Spent(Refused):
     """A site's policy allows no more answers: so many rounds, or numbers, and no more."""
 
-    def __init__(self) -> None:
-        super().__init__(f"{SAID}: it allows no more answers")
+    def __init__(self, said: str = f"{SAID}: it allows no more answers") -> None:
+        super().__init__(said)
 
 
 class Reason(Exception):

@@ -22,6 +22,8 @@ def check_answer(answer: Payload, shapes: Shapes, where: str, clients: int) -> N
     parts = (("upload", "an upload", shapes.upload), ("draft", "a draft", shapes.draft))
     for part, named, like in parts:
         fields = answer[part]
+        if part == "draft" and fields is None:
+            continue  # TEMP
         if not isinstance(fields, list) or len(fields) != len(like):
             raise SiteError(f"{where} what is not {named}: it must have {_listed(like._fields)}")
         for field, kind, name in zip(fields, like, like._fields, strict=True):

@@ -23,7 +23,7 @@ from pdmm.engines.sites.follower import Follower
 from pdmm.engines.sites.roster import SiteError
 from pdmm.methods.base import Method
 from pdmm.privacy.audit import Audit
-from pdmm.privacy.doors import Doors, Question, Study, digest_of
+from pdmm.privacy.doors import Doors, Question, Study, digest_of, numbers_in
 from pdmm.privacy.policy import Policy
 from pdmm.privacy.watch import WatchedSource
 from pdmm.problems.base import Problem
@@ -272,15 +272,27 @@ class Site:
         after = self.memory.cursor + ready.method.steps
         self.draft = Kept(payload["next"], self.last.after, after)
         answer = {**(self.last.answer or {}), "next": payload["next"]}
+        question.numbers = self._told(ready.method, answer)
         if ready.follower is not None:
             answer["signature"] = ready.follower.sign(r, answer["upload"])
+            answer["draft"] = None  # the server keeps no memory that it could give back
         return answer
+
+    def _told(self, method: Method, answer: Payload) -> int:
+        """Numbers of a round's answer, without those that follow from the others."""
+        clients, d = self.problem.clients, self.problem.dimension
+        if method.curvature == "full":
+            return numbers_in([answer["upload"], answer["value"]])
+        values = clients + numbers_in(answer["value"])
+        return clients * d * method.tells + values + numbers_in(answer["shown"])
 
     def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
         """What the clients remember, by the name that the server has for it."""
         name = payload["have"]
         if payload["memory"] is not None and (self.memory.name != name or r > 1):
-            self.memory = Kept(name, self._given(ready, payload["memory"], r), self._cursor(ready, r))
+            self.memory = Kept(
+                name, self._given(ready, payload["memory"], r), self._cursor(ready, r)
+            )
         elif name == self.draft.name and self.draft.memory is not None:
             self.memory = self.draft
 

@@ -299,8 +299,9 @@ class Sites(WithConstants, Clients):
                 continue
             answer = asked.answers[name]
             upload = upload_of(answer, shapes)
-            draft = draft_of(answer, shapes)
-            self.copies.take(name, question.method, message, draft, upload)
+            if self.news is None:
+                draft = draft_of(answer, shapes)
+                self.copies.take(name, question.method, message, draft, upload)
             if answer["shown"] is not None:
                 with self.roster.reading(name, "round"):
                     self._shown.join(place, answer["shown"])
