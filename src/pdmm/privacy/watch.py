@@ -9,8 +9,8 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from pdmm.common.matrices import Matrix, is_sparse
-from pdmm.problems.block import Block, ClientRows, Floats, Source
 from pdmm.privacy.refusals import Reason
+from pdmm.problems.block import Block, ClientRows, Floats, Source
 
 Vector = npt.NDArray[np.float64]
 COST = 2e7  # multiplications that the leverage of a question may take

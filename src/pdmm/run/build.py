@@ -11,13 +11,13 @@ from pdmm.engines.clients import Clients, Terms
 from pdmm.methods.base import Method
 from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
+from pdmm.regularisers.penalty import MovedPenalty, Penalty
 from pdmm.result import Certificate, Traffic
 from pdmm.run.certificate import Certifier, Vector, proven_convexity
 from pdmm.run.choice import Choice, pick, settle
 from pdmm.run.curved import CurvedCertifier
 from pdmm.run.metric import Measured, measure
 from pdmm.run.objective import Objective
-from pdmm.regularisers.penalty import MovedPenalty, Penalty
 from pdmm.run.recorder import Recorder
 from pdmm.run.settings import LARGEST_FULL, Settings, known_optimum
 from pdmm.run.state import Accounts, RunState, held

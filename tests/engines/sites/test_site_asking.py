@@ -82,8 +82,10 @@ def test_a_site_that_forgot_is_asked_again_with_its_memory() -> None:
     fake.restart("ben")
     fake.asked.clear()
     outcome = clients.round(question(2))
-    without, with_memory = payloads(fake, "ben")
+    without, opening, with_memory = payloads(fake, "ben")
     assert without["memory"] is None
+    assert opening["memory"] is None
+    assert opening["opening"]["rounds"] == 5
     np.testing.assert_array_equal(with_memory["memory"][0], [[8.0]])
     assert len(payloads(fake, "ana")) == 1
     assert outcome.arrived == 3

@@ -34,7 +34,7 @@ class Consent:
         self.doors = doors
         self.identity = identity
         self.by = by
-        self.membership: "Membership | None" = None
+        self.membership: Membership | None = None
         self.everyone: dict[str, Vector] = {}
 
     def join(self, payload: Payload) -> Payload:

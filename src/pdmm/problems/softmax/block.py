@@ -1,6 +1,6 @@
 """A block of softmax regression's clients: gradients, steps, values and gaps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -112,7 +112,7 @@ class SoftmaxBlock(Block):
         watch = self.watch
         return None if watch is None else lambda _, eta, bends: watch(i, eta, bends)
 
-    def _seen(self, logits: Sequence[Floats], first: int = 0) -> None:
+    def _seen(self, logits: Iterable[Floats], first: int = 0) -> None:
         """Let the watch see the rows of some clients, of which (classes, n) logits are given."""
         if self.watch is None:
             return
@@ -192,7 +192,7 @@ class SoftmaxBlock(Block):
 
     def _values(self, x: Floats, mean: Callable[[Floats], float]) -> Floats:
         """Values, where the mean over a client's rows may be another than the plain one."""
-        values = []
+        values: list[float] = []
         for rows, labels, W in zip(self.X, self.y, self._matrices(x), strict=True):
             logits = np.ascontiguousarray((rows @ W[:-1]).T)
             logits += W[-1][:, None]
