@@ -16,7 +16,7 @@ Vector = npt.NDArray[np.float64]
 
 
 class Contents(NamedTuple):
-    """What is known of the rows of a site's clients, each limit's number being the worst client's."""
+    """What is known of the rows of a site: where clients differ, of the one that is worst off."""
 
     known: bool
     """Whether the problem knows its rows."""

@@ -44,11 +44,11 @@ COMMENTS = {
     "families": 'Families of generalised linear models: a list such as ["binomial"], or "all".',
     "columns": 'Columns that a study may use: a list of names, or "all".',
     "stated_rows": (
-        "Rows and columns of the table behind a problem that does not know them, if you allow such\n"
-        "a problem. The limits above then rest on these numbers."
+        "Rows and columns of the table behind a problem that does not know them, if you allow\n"
+        "such a problem. The limits above then rest on these numbers."
     ),
     "stated_columns": "",
-    "x0": 'Where a run begins: "zero", or "any". A start of one\'s own is a question of one\'s own.',
+    "x0": 'Where a run begins: "zero", or "any". A chosen start is a chosen question.',
     "max_eta": (
         "The largest linear predictor, of any row, at a point at which the site answers. Far out,\n"
         "an answer is about single rows."
