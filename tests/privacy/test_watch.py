@@ -139,3 +139,15 @@ def test_least_squares_bend_everywhere_alike() -> None:
     y = [rows[:, 0] for rows in X]
     f = WatchedSource(pdmm.GLM(X, y, "gaussian"), Watch(1.0, 20.0), 2).at(slice(0, 2))
     assert np.isfinite(f.gradient(np.full(4, 1e6))).all()
+
+
+def test_a_line_that_leaves_what_is_allowed_has_no_values_there() -> None:
+    problem = PROBLEMS["binomial"]
+    x, way = np.zeros(4), np.array([1.0, 0.0, 0.0, 0.0])
+    f = WatchedSource(problem, Watch(150.0, 0.0), 2).at(slice(0, 2))
+    found = f.along(x, way, np.array([0.5, 1e3]))
+    plain = problem.at(slice(0, 2)).along(x, way, np.array([0.5, 1e3]))
+    np.testing.assert_array_equal(found[:, 0], plain[:, 0])
+    assert np.isinf(found[:, 1]).any()
+    with pytest.raises(Reason, match="max_eta"):
+        f.along(np.full(4, 1e4), way, np.array([0.0]))

@@ -73,6 +73,7 @@ class Doors:
         self.audit = audit
         self.study: Study | None = None
         self.contents: Contents | None = None
+        self.most = np.inf  # numbers that answers can tell, however many there are
         self.watch = Watch(policy.max_eta, policy.min_effective_rows)
 
     # --- a run begins -----------------------------------------------------------------------
@@ -117,11 +118,22 @@ class Doors:
         if strangers or (partners is not None and not fingerprints):
             raise Reason(f"partners does not allow {_listed(strangers)}", counts=False)
 
-    def check_open(self, problem: Problem, study: Study) -> None:
-        """Refuse a run that is not about what the policy allows."""
+    def check_open(self, problem: Problem, study: Study, regulariser: Any = None) -> None:
+        """Refuse a run that is not about what the policy allows.
+
+        Args:
+            problem: of the site.
+            study: the run.
+            regulariser: what the server's proximal step is of, as it says.
+        """
+        allowed = self.policy.regularisers
+        name = None if regulariser is None else str(regulariser.get("class"))
+        if allowed is not None and name is not None and name not in allowed:
+            raise Reason(f"the regulariser is {name}, and regularisers allows {_listed(allowed)}")
         for reason in self.objections(problem):
             raise Reason(reason, counts=False)
         self._check_study(study)
+        self.most = _most(problem)
         if self.watches:
             self.watch.tables = problem.tables()
 
@@ -300,7 +312,10 @@ class Doors:
         share = self.policy.max_numbers_out_share
         if self.contents is None or share == np.inf:
             return None
-        return share * self.contents.size - self.audit.numbers
+        allowed = share * self.contents.size
+        if self.most <= allowed:
+            return None
+        return allowed - self.audit.numbers
 
     # --- what methods look like --------------------------------------------------------------
 
@@ -372,6 +387,17 @@ class Doors:
         if r not in asked and max(len(asked) + 1, r) > self.policy.max_rounds:
             raise Reason(f"max_rounds is {self.policy.max_rounds}", spent=True)
         asked.add(r)
+
+
+def _most(problem: Problem) -> float:
+    """Numbers that answers can tell: of a sum of squares its X'X, X'y and y'y, and never more."""
+    squares = type(problem).__name__ == "LeastSquares" or _is_gaussian(problem)
+    d = problem.dimension
+    return problem.clients * (d * (d + 3) // 2 + 1) if squares else np.inf
+
+
+def _is_gaussian(problem: Problem) -> bool:
+    return getattr(problem, "family", None) == "gaussian"
 
 
 def numbers_in(reply: Any) -> int:

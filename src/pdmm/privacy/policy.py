@@ -18,7 +18,8 @@ NUMBERS = (
     *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_numbers_out_share"),
     *("seconds_per_answer", "max_weight_ratio"),
 )
-LISTS = ("methods", "families", "problems", "columns", "partners")
+REGULARISERS = ("L1", "SquaredL2", "ElasticNet")  # whose proximal step leaves 0 where it is
+LISTS = ("methods", "families", "problems", "columns", "partners", "regularisers")
 FLAGS = ("per_site_results", "require_verified")
 
 
@@ -62,6 +63,8 @@ class Policy:
     """The largest weight over the smallest, of the site's own clients."""
     methods: tuple[str, ...] | None = None
     """Names of methods, such as "AGPDMM"."""
+    regularisers: tuple[str, ...] | None = REGULARISERS
+    """Regularisers; a Box can put x wherever it wants."""
     families: tuple[str, ...] | None = None
     """Families of a GLM, such as "binomial"."""
     problems: tuple[str, ...] | None = PROBLEMS
@@ -120,6 +123,7 @@ class Policy:
             runs_per_day=most,
             max_weight_ratio=infinite,
             problems=None,
+            regularisers=None,
             x0="any",
             min_organisations=0,
             hessians="allowed",

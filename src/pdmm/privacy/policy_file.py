@@ -17,7 +17,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("min_rows", "max_parameters_per_row", "min_rows_per_level", "min_rows_per_cell"),
         *("problems", "families", "columns", "stated_rows", "stated_columns"),
     ),
-    "Which points a study may ask about": ("x0", "max_eta", "min_effective_rows"),
+    "Which points a study may ask about": (
+        *("x0", "regularisers", "max_eta", "min_effective_rows"),
+    ),
     "How much may leave": (
         *("max_rounds", "max_numbers_out_share", "hessians", "per_site_results"),
         *("max_local_steps", "seconds_per_answer", "runs_per_day", "max_refusals_per_day"),
@@ -49,6 +51,7 @@ COMMENTS = {
     ),
     "stated_columns": "",
     "x0": 'Where a run begins: "zero", or "any". A chosen start is a chosen question.',
+    "regularisers": "Regularisers. A Box of one point would put x there.",
     "max_eta": (
         "The largest linear predictor, of any row, at a point at which the site answers. Far out,\n"
         "an answer is about single rows."

@@ -1,7 +1,8 @@
 """What the points are like at which a site answers: how far out, and about how many rows."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -154,12 +155,32 @@ class WatchedBlock:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._block, name)
 
-    def prox(self, *given: Any, **named: Any) -> Floats:
-        """An exact step, seen where it ends."""
+    @contextmanager
+    def _unseen(self) -> Iterator[None]:
         self._block.watch = None
         try:
-            found = self._block.prox(*given, **named)
+            yield
         finally:
             self._block.watch = self._see
+
+    def prox(self, *given: Any, **named: Any) -> Floats:
+        """An exact step, seen where it ends."""
+        with self._unseen():
+            found = self._block.prox(*given, **named)
         self._block.show(found)
         return found
+
+    def along(self, x: Floats, direction: Floats, t: Vector) -> Vector:
+        """Values along a line, infinite where the line has left what is allowed.
+
+        A method looks along it before it knows how far it will go: that is no refusal.
+        """
+        self._block.show(x)
+        with self._unseen():
+            values = self._block.along(x, direction, t)
+        for k, s in enumerate(t.tolist()):
+            try:
+                self._block.show(x + s * direction)
+            except Reason:
+                values[..., k] = np.inf
+        return values

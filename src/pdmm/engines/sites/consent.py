@@ -36,6 +36,7 @@ class Consent:
         self.by = by
         self.membership: Membership | None = None
         self.everyone: dict[str, Vector] = {}
+        self.regulariser: Any = (None, {})
 
     def join(self, payload: Payload) -> Payload:
         """Say who this site is, and by which key it will sign."""
@@ -55,9 +56,10 @@ class Consent:
             rounds=int(payload["rounds"]),
             verified=payload["verified"] is True,
         )
+        self.regulariser = payload["regulariser"]
         with self.doors.opening(study):
             agreed = self._agree(payload, study)
-            self.doors.check_open(problem, study)
+            self.doors.check_open(problem, study, payload["regulariser"][0])
         return {"agreed": agreed}
 
     def _agree(self, payload: Payload, study: Study) -> str:
@@ -99,7 +101,7 @@ class Consent:
         study = self.doors.study
         if study is None or self.membership is None or payload["variables"] is not None:
             raise Reason("the sites cannot compute x in this run")
-        packed, arrays = payload["regulariser"]
+        packed, arrays = self.regulariser
         regulariser = unpack(packed, arrays)
         weight = float(sum(own.sum() for own in self.everyone.values()))
         return Follower(

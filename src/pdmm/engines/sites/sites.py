@@ -115,7 +115,6 @@ class Sites(WithConstants, Clients):
         self.news = News(self.places) if self.verified else None
         self._opening: dict[str, Payload] = {}
         self._agreed: dict[str, str] = {}
-        self._regulariser: Any = None
         self.roster.opening = self._opening_of
 
     def __repr__(self) -> str:
@@ -139,7 +138,8 @@ class Sites(WithConstants, Clients):
 
     def open(self, terms: Terms) -> None:
         run = f"{self.run}/{uuid.uuid4().hex[:12]}"
-        self._regulariser = terms.regulariser
+        arrays: Arrays = {}
+        regulariser = pack(terms.regulariser, arrays, "regulariser")
         self._prepared = False
         everyone = {name: terms.weights[place] for name, place in self.places.items()}
         parties: list[Any] = list(self.places)
@@ -154,6 +154,7 @@ class Sites(WithConstants, Clients):
             "verified": self.verified,
             "parties": parties,
             "everyone": everyone if self.identified else None,
+            "regulariser": [regulariser, arrays],
         }
         self._opening = {name: {**about, "weights": everyone[name]} for name in self.places}
         answers = self.roster.everyone("open", self._opening)
@@ -276,9 +277,6 @@ class Sites(WithConstants, Clients):
             "agreed": self._agreed,
         }
         if self.news is not None:
-            arrays: Arrays = {}
-            packed = pack(self._regulariser, arrays, "regulariser")
-            plan["regulariser"] = [packed, arrays]
             self.news = News(self.places)
         self._everyone("prepare", plan)
 

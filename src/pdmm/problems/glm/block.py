@@ -104,14 +104,10 @@ class GLMBlock(Block):
     def along(self, x: Floats, direction: Floats, t: Vector) -> Vector:
         eta = self.design.eta(x.astype(np.float64, copy=False))
         if not direction.any():
-            self._seen(eta)
             return np.repeat(self.model.values(eta)[:, None], len(t), axis=1)
         change = self.design.change(direction.astype(np.float64, copy=False))
         with np.errstate(over="ignore", invalid="ignore"):
-            values = []
-            for s in t.tolist():
-                self._seen(eta + s * change)
-                values.append(self.model.values(eta + s * change))
+            values = [self.model.values(eta + s * change) for s in t.tolist()]
         return np.stack(values, axis=-1)
 
     # --- second order -----------------------------------------------------------------------
