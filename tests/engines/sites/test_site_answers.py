@@ -77,7 +77,10 @@ UNREADABLE: dict[str, tuple[dict[str, Any], str]] = {
         {"tally": {**COUNTS, "gradients": -1}},
         r"tally\['gradients'\] is -1, not a",
     ),
-    "too many": ({"tally": {**COUNTS, "exact": 10**18}}, r"tally\['exact'\] is 10+, not a whole"),
+    "too many": (
+        {"tally": {**COUNTS, "exact": 10**18}},
+        r"tally\['exact'\] is 1,000,000,000,000,000,000, not",
+    ),
     "a fraction": ({"tally": {**COUNTS, "values": 0.5}}, r"tally\['values'\] is 0.5, not a whole"),
     "no residual": (
         {"tally": {**COUNTS, "error": np.nan}},

@@ -85,11 +85,11 @@ class Reply:
         """A number between two limits, both included; never NaN."""
         value = self.fields.get(field)
         must = _between(low, high)
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
             self.refuse(field, must)
         try:
             found = float(value)
-        except (TypeError, OverflowError):  # a complex number, or a whole one beyond all floats
+        except OverflowError:  # a whole number beyond all floats
             self.refuse(field, must)
         if not low <= found <= high:
             self.refuse(field, must)
@@ -123,8 +123,7 @@ class Reply:
         if found.size and float(np.abs(found).max()) > most:
             raise SiteError(
                 f"{self._unread}: its {field!r} has numbers as large as "
-                f"{float(np.abs(found).max()):.3g}, and at most {most:g} is taken: its data should "
-                "be divided by some power of ten"
+                f"{float(np.abs(found).max()):.3g}, and at most {most:g} is taken"
             )
         return found
 
@@ -153,9 +152,11 @@ def told(value: Any) -> str:
 
 def _number_told(value: Any) -> str:
     """A number; a whole one may have more digits than Python is willing to print."""
-    if isinstance(value, int) and value.bit_length() > 100:
+    if not isinstance(value, int):
+        return str(value)
+    if value.bit_length() > 100:
         return f"a whole number of {value.bit_length():,} bits"
-    return str(value)
+    return f"{value:,}"
 
 
 def _between(low: float, high: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pdmm.common.rounding import lengths
+from pdmm.common.rounding import length, lengths
 from pdmm.common.site_shares import SiteShare
 
 Vector = npt.NDArray[np.float64]
@@ -21,7 +21,7 @@ OUTLIER = 100.0
 
 Where losses are sums over rows, a site with 50 times the rows has 50 times the L, and is no
 outlier. Data that are 1,000 times as large make L a million times as large, or the first uploads
-a thousand times.
+or gradients a thousand times.
 """
 
 
@@ -36,6 +36,7 @@ class Shares:
         self.places = places
         self.sent = dict.fromkeys(places, 0.0)  # over the run
         self.first = dict.fromkeys(places, 0.0)  # in the first round that all took part in
+        self.pulls = dict.fromkeys(places, 0.0)  # the first gradients that a certificate asked for
 
     def note(self, uploads: Mapping[str, Any], weights: Vector) -> None:
         """A round is done; ``uploads`` are those of the sites that took part in it."""
@@ -45,6 +46,12 @@ class Shares:
         # Later, all sites answer to an x that an outlier has moved, and their answers are large.
         if len(sizes) == len(self.places) and not any(self.first.values()):
             self.first = sizes
+
+    def note_gradients(self, gradients: Mapping[str, Vector]) -> None:
+        """All sites have told the sums of their clients' gradients at one point."""
+        # Only the first: at an optimum, whoever pulls is held by all the others together.
+        if not any(self.pulls.values()):
+            self.pulls = {name: length(gradient) for name, gradient in gradients.items()}
 
     def rows(self, weights: Vector, L: Vector | None) -> tuple[SiteShare, ...]:
         """The table, one row for each site.
@@ -58,12 +65,16 @@ class Shares:
         steep = None
         if L is not None and np.isfinite(L).all():
             steep = _shares({n: weights[place] @ L[place] for n, place in self.places.items()})
-        seen = [_outliers(self.sent, weight), _outliers(self.first, weight)]
-        if steep is not None:
-            seen.append(_outliers(steep, weight))
+        told = {
+            "uploads are": self.sent,
+            "first upload is": self.first,
+            "first gradient is": self.pulls,
+            "L is": steep or {},
+        }
+        excess = {what: _excess(parts, weight) for what, parts in told.items()}
         rows = []
         for name, place in self.places.items():
-            flagged = any(name in found for found in seen)
+            why = _why(name, excess)
             of_L = None if steep is None else steep[name]
             row = SiteShare(
                 site=name,
@@ -71,20 +82,21 @@ class Shares:
                 weight=weight[name],
                 uploads=sent[name],
                 smoothness=of_L,
-                flagged=flagged,
-                words=_sentence(name, weight[name], sent[name], of_L, flagged),
+                flagged=bool(why),
+                words=_sentence(name, weight[name], sent[name], of_L) + why,
             )
             rows.append(row)
         return tuple(rows)
 
     def state(self) -> dict[str, Any]:
         """All that a checkpoint keeps."""
-        return {"sent": self.sent, "first": self.first}
+        return {"sent": self.sent, "first": self.first, "pulls": self.pulls}
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self.sent = dict(state["sent"])
         self.first = dict(state["first"])
+        self.pulls = dict(state["pulls"])
 
 
 def _size(upload: Any, weights: Vector) -> float:
@@ -106,27 +118,36 @@ def _shares(parts: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(part) / whole for name, part in parts.items()}
 
 
-def _outliers(parts: Mapping[str, float], weight: Mapping[str, float]) -> set[str]:
-    """The sites that have far more than the median of the others, for the same weight."""
+def _excess(parts: Mapping[str, float], weight: Mapping[str, float]) -> dict[str, float]:
+    """How many times the median of the others a site has, for the same weight."""
     rates = {name: part / weight[name] for name, part in parts.items()}
-    found = set()
+    found = {}
     for name, rate in rates.items():
         others = [other for site, other in rates.items() if site != name]
-        if others and rate > OUTLIER * float(np.median(others)) > 0:
-            found.add(name)
+        usual = float(np.median(others)) if others else 0.0
+        if usual > 0:  # of nothing, everything is any number of times as much
+            found[name] = rate / usual
     return found
 
 
-def _sentence(name: str, weight: float, sent: float, steep: float | None, flagged: bool) -> str:
+def _why(name: str, excess: Mapping[str, Mapping[str, float]]) -> str:
+    """Why a site stands out; empty if it does not."""
+    times = {what: found.get(name, 0.0) for what, found in excess.items()}
+    what = max(times, key=lambda each: times[each])
+    if not times[what] > OUTLIER:
+        return ""
+    return (
+        f": its {what} {times[what]:.2g} times what is usual at the other sites, for the same "
+        "weight, so check the units of its data"
+    )
+
+
+def _sentence(name: str, weight: float, sent: float, steep: float | None) -> str:
     has = f"site {name} has {_percent(weight)} of the weight"
     if steep is None:
-        said = f"{has} and sent {_percent(sent)} of the uploads, by their norms"
-    else:
-        said = f"{has}, sent {_percent(sent)} of the uploads, by their norms, and has "
-        said += f"{_percent(steep)} of L"
-    if not flagged:
-        return said
-    return f"{said}: it stands out from the other sites, so check the units of its data"
+        return f"{has} and sent {_percent(sent)} of the uploads, by their norms"
+    uploads = f"{_percent(sent)} of the uploads, by their norms"
+    return f"{has}, sent {uploads}, and has {_percent(steep)} of L"
 
 
 def _percent(share: float) -> str:

@@ -323,8 +323,11 @@ class Sites(WithConstants, Clients):
         return total
 
     def certain_gradient(self, x: Floats) -> CertainGradient:
-        parts = [read_gradient(reply, self.dimension) for reply in self._ask_at("gradient", x)]
-        return CertainGradient.sum(parts, len(parts))
+        replies = self._ask_at("gradient", x)
+        parts = {reply.site: read_gradient(reply, self.dimension) for reply in replies}
+        if self.per_site:
+            self._shares.note_gradients({name: part.gradient for name, part in parts.items()})
+        return CertainGradient.sum(list(parts.values()), len(parts))
 
     def gradient(self, x: Floats) -> Vector:
         return self.certain_gradient(x).gradient
