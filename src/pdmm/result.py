@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.site_shares import SiteShare
 from pdmm.methods.base import Method
 from pdmm.problems.constants import Constants
 
@@ -90,13 +91,17 @@ class Certificate:
     combination of them is further from its optimum than so many of its standard errors."""
     vectors_up: int = 1
     """Vectors that each client sent for it."""
+    proviso: str = ""
+    """What the proof assumes: "if all sites are honest", where other organisations say what their
+    data are. Nobody can prove anything about data that are not what they are said to be."""
 
     def __repr__(self) -> str:
         bound = "no bound, " if self.gap is None else f"gap <= {self.gap:.3g}, "
         if self.standard_errors is not None:
             bound += f"error <= {self.standard_errors:.3g} standard errors, "
-            return f"Certificate({bound}stationarity {self.stationarity:.3g}, from curvature)"
-        return f"Certificate({bound}stationarity {self.stationarity:.3g}, mu {self.kind})"
+        source = f"mu {self.kind}" if self.standard_errors is None else "from curvature"
+        assumed = f", {self.proviso}" if self.proviso else ""
+        return f"Certificate({bound}stationarity {self.stationarity:.3g}, {source}{assumed})"
 
     @property
     def size(self) -> float:
@@ -110,6 +115,11 @@ class Certificate:
         if self.decrement is not None:
             return self.decrement * (self.decrement / 2)
         return self.stationarity
+
+    @property
+    def at_rounding(self) -> bool:
+        """Whether no further round can lower its size; what is not finite proves nothing."""
+        return bool(np.isfinite(self.size)) and self.size <= self.rounding
 
 
 @dataclass(frozen=True)
@@ -146,6 +156,9 @@ class Result:
     """L of the clients and of F, where a choice needed it."""
     strong_convexity: Constants | None = None
     """mu of the clients and of F, where a choice needed it."""
+    sites: tuple[SiteShare, ...] | None = None
+    """What part of the uploads and of L each site of a federation made, and whether it stands out
+    from the others; None in one process, and where sites do not want to be told apart."""
 
     def __repr__(self) -> str:
         final = f"{self.rounds} rounds"

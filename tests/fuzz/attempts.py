@@ -70,12 +70,12 @@ def in_words(error: BaseException) -> str:
 
 
 @contextmanager
-def about(what: str) -> Iterator[None]:
-    """Say of what goes wrong inside which case it was."""
+def about(what: object) -> Iterator[None]:
+    """Say of what goes wrong inside which case it was, as ``what`` tells it by then."""
     try:
         yield
     except Exception as error:
-        error.add_note(what)
+        error.add_note(str(what))
         raise
 
 

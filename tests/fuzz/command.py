@@ -11,7 +11,17 @@ from pathlib import Path
 import numpy as np
 
 import pdmm
-from fuzz import auto, certificates, checkpoints, inputs, methods, networks, theory
+from fuzz import (
+    auto,
+    certificates,
+    checkpoints,
+    inputs,
+    methods,
+    networks,
+    replies,
+    theory,
+    wire,
+)
 from fuzz.attempts import Case, Failure, attempt
 
 FUZZERS: dict[str, Case] = {
@@ -22,6 +32,8 @@ FUZZERS: dict[str, Case] = {
     "networks": networks.case,
     "theory": theory.case,
     "auto": auto.case,
+    "wire": wire.case,
+    "replies": replies.case,
 }
 
 

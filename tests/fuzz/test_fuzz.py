@@ -17,6 +17,8 @@ import pdmm
 from fuzz import attempts, command
 from fuzz.attempts import Failure, attempt
 from fuzz.command import FUZZERS, main, tried
+from pdmm.engines.sites.reading import Reply
+from pdmm.flare import wire
 
 SEED = 2024
 CASES = {  # so many that each takes some 8 s of one core
@@ -27,6 +29,8 @@ CASES = {  # so many that each takes some 8 s of one core
     "networks": 220,
     "theory": 5000,
     "auto": 80,
+    "wire": 300,  # of 100 messages each
+    "replies": 90,
 }
 
 
@@ -75,6 +79,17 @@ def _too_large(best_rho: Wrapped, *given: Any) -> Any:
     return 1.001 * best_rho(*given)
 
 
+def _bare(decode: Wrapped, data: Any) -> Any:
+    try:
+        return decode(data)
+    except ValueError:
+        raise TypeError("'NoneType' object is not subscriptable") from None
+
+
+def _untold(refuse: Wrapped, *given: Any) -> Any:
+    raise TypeError("float() argument must be a string or a real number")
+
+
 class Fault(NamedTuple):
     """What is called instead of a public name, and what its fuzzer then says."""
 
@@ -92,6 +107,8 @@ FAULTS: dict[str, Fault] = {
     "networks": Fault(pdmm, "solve_network", _half_the_error, "the history's consensus"),
     "theory": Fault(pdmm.theory, "best_rho", _too_large, "best_rho is"),
     "auto": Fault(pdmm, "solve", _shifted_end, "certified, far from the optimum"),
+    "wire": Fault(wire, "decode", _bare, "TypeError"),
+    "replies": Fault(Reply, "refuse", _untold, "TypeError"),
 }
 
 

@@ -1,5 +1,6 @@
 """What a site with a policy answers and what it refuses, in whole runs and question by question."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,11 @@ import pytest
 
 import pdmm
 from builders.sites import FakeSites
+from pdmm.engines import Refused, Site, Sites, Spent
 from pdmm.engines.sites.roster import SiteRefusedError
 from pdmm.privacy.audit import FILE, entries_of
 from pdmm.privacy.refusals import SAID
 
-Refused, Spent, Site, Sites = (
-    pdmm.engines.Refused,
-    pdmm.engines.Spent,
-    pdmm.engines.Site,
-    pdmm.engines.Sites,
-)
 RNG = np.random.default_rng(3)
 TRUTH = RNG.standard_normal(4)
 NAMES = {"ana": 0, "ben": 1, "cyd": 2}
@@ -86,7 +82,7 @@ def test_the_default_policy_lets_ordinary_fits_run(name: str) -> None:
     found = []
     for policy in (None, pdmm.engines.Policy.open()):
         sites = federation(policy, small(1200))
-        curvature = {"curvature": "diagonal"} if method is None else {}
+        curvature: Any = {"curvature": "diagonal"} if method is None else {}
         found.append(pdmm.solve(Sites(sites, absent=absent), method, **how, **curvature))
     assert (found[0].x == found[1].x).all()
     assert found[0].rounds == found[1].rounds
@@ -136,7 +132,7 @@ def test_what_left_is_remembered_over_runs_and_restarts(tmp_path: Path) -> None:
     def made() -> FakeSites:
         found = federation()
         for name in NAMES:
-            found.sites[name] = Site(lambda k=NAMES[name]: glm(k), folder=tmp_path / name)
+            found.sites[name] = Site(partial(glm, NAMES[name]), folder=tmp_path / name)
         return found
 
     for step in (0.01, 0.02):  # other questions, each with an answer of its own

@@ -24,7 +24,7 @@ def identities(root: Root) -> dict[str, Identity]:
     return {name: root.site(name) for name in NAMES}
 
 
-def joined(identities: dict[str, Any]) -> tuple[dict[str, Membership], list[dict[str, str]]]:
+def joined(identities: dict[str, Any]) -> tuple[dict[str, Membership], list[dict[str, Any]]]:
     members = {name: Membership(identity) for name, identity in identities.items()}
     return members, [member.join("run/1", name) for name, member in members.items()]
 
@@ -76,7 +76,7 @@ def test_a_server_cannot_leave_a_site_out_for_some(identities: dict[str, Identit
         members["ana"].confirm({**agreed, "cyd": members["cyd"].agree(statements, TERMS)})
 
 
-Change = Callable[[list[dict[str, str]], Root], Any]
+Change = Callable[[list[dict[str, Any]], Root], Any]
 LIES: dict[str, tuple[Change, str]] = {
     "another key": (lambda s, _: s[1].update(key=s[2]["key"]), "has not"),
     "another nonce": (lambda s, _: s[1].update(nonce="00"), "has not"),
@@ -122,7 +122,7 @@ def test_statements_of_an_earlier_run_do_not_count(identities: dict[str, Identit
         members["ana"].agree(before, TERMS)
     agreed = members["ana"].agree([now[0], *before[1:]], TERMS)
     with pytest.raises(Reason, match="ben has not signed"):
-        members["ana"].confirm({name: agreed for name in NAMES})
+        members["ana"].confirm(dict.fromkeys(NAMES, agreed))
 
 
 def test_a_certificate_of_another_root_or_of_another_time_is_none(root: Root) -> None:

@@ -57,9 +57,7 @@ def test_all_means_everything(tmp_path: Path) -> None:
         ("min_rows = ", "cannot be read as TOML"),
     ],
 )
-def test_what_is_no_policy_is_refused_by_file_and_key(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_what_is_no_policy_is_refused_by_file_and_key(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "policy.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=said) as caught:

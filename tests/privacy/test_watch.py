@@ -102,7 +102,7 @@ def test_far_out_and_about_few_rows_is_refused(name: str) -> None:
     x = np.zeros(problem.dimension)
     x[:2] = [1e4, -3e3]
     far = WatchedSource(problem, Watch(150.0, 0.0), 2).at(slice(0, 1))
-    with pytest.raises(Reason, match="a linear predictor is .* max_eta is 150"):
+    with pytest.raises(Reason, match=r"a linear predictor is .* max_eta is 150"):
         far.gradient(x)
     few = WatchedSource(problem, Watch(np.inf, 10.0), 2).at(slice(0, 1))
     with pytest.raises(Reason, match="min_effective_rows is 10"):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.site_shares import SiteShare
 from pdmm.common.team import ALONE, Team
 from pdmm.common.variables import Variables
 from pdmm.engines.client_tables import Table, Tables
@@ -71,6 +72,8 @@ class Clients(ABC):
     """Whether asking them for F costs no message: then it need not wait for the next round."""
     reaches_all: bool = True
     """Whether all clients can be asked for a value or a gradient."""
+    proviso: str = ""
+    """What every proof about them assumes, as "if ..."; empty where nothing is assumed."""
 
     @property
     def count(self) -> int:
@@ -81,6 +84,10 @@ class Clients(ABC):
     def remarks(self) -> tuple[str, ...]:
         """What happened that the user should know, one sentence each."""
         return ()
+
+    def shares(self) -> tuple[SiteShare, ...] | None:
+        """What part of the run each site made; None where there are no sites."""
+        return None
 
     @property
     def own(self) -> slice:

@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 
+from pdmm.engines.sites.roster import UNREADABLE
 from pdmm.flare import wire
 
 GRACE = 1.0  # seconds beyond a timeout that FLARE is given to report it itself
 LOOK = 0.5  # seconds between two looks at whether the job is being aborted
+LONGEST_ERROR = 1000  # characters of what a site says went wrong
 
 
 class Proxy(Protocol):
@@ -113,10 +115,13 @@ class _Call(threading.Thread):
     def _called(self) -> dict[str, Any] | str:
         reply = self._proxy(timeout=self._timeout).answer(**self._arguments)
         if not isinstance(reply, dict):
-            return f"sent a reply of the wrong form ({type(reply).__name__})"
+            return f"{UNREADABLE}: a {type(reply).__name__}, not a dictionary"
         if "error" in reply:
-            return f"raised {reply['error']}"
-        return wire.decode(reply["reply"])
+            return f"raised {_in_a_line(reply['error'])}"
+        try:
+            return wire.decode(reply.get("reply"))
+        except ValueError as error:
+            return f"{UNREADABLE}: {error}"
 
     def _in_words(self, error: CollabCallError) -> str:
         cause = str(error.cause)
@@ -125,6 +130,12 @@ class _Call(threading.Thread):
         if "unreachable" in cause.lower() or "comm_error" in cause.lower():
             return f"gone: it cannot be reached ({cause})"
         return cause
+
+
+def _in_a_line(text: Any) -> str:
+    """What a site says went wrong, without what a terminal could take for a command."""
+    line = "".join(c if c.isprintable() else " " for c in str(text)[:LONGEST_ERROR])
+    return line if len(str(text)) <= LONGEST_ERROR else f"{line} ..."
 
 
 def _silent(timeout: float) -> str:

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -168,8 +169,10 @@ def _model(result: pdmm.Result, sites: Sites) -> bytes:
         "objective": float(history["objective"][-1]),
         "gap": certificate.gap,
         "stationarity": certificate.stationarity,
+        "proviso": certificate.proviso,
         "bytes": int(history["bytes_up"][-1] + history["bytes_down"][-1]),
         "sites": {name: place.stop - place.start for name, place in sites.places.items()},
         "choices": list(result.choices),
+        "shares": None if result.sites is None else [asdict(row) for row in result.sites],
     }
     return save({"x": result.x}, metadata={"format": "pdmm model", "result": json.dumps(said)})

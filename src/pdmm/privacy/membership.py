@@ -6,6 +6,7 @@ takes part, with which weights, for how many rounds. When all have seen all of t
 they know that they agreed to the same run. No site need trust the server for that.
 """
 
+import base64
 import hashlib
 import json
 import secrets
@@ -73,7 +74,7 @@ class Membership:
             self.parties[party.name] = party
         ordered = sorted(statements, key=lambda statement: str(statement["name"]))
         self.terms = _digest([VERSION, ordered, dict(terms)])
-        return self.key.sign(self.terms).hex()
+        return self.sign(self.terms)
 
     def _party(self, statement: Any) -> Party:
         try:
@@ -106,13 +107,14 @@ class Membership:
     def check(self, name: str, data: bytes, signature: Any) -> None:
         """Refuse what a site has not signed."""
         try:
-            self.parties[name].key.verify(bytes.fromhex(signature), data)
+            self.parties[name].key.verify(base64.b64decode(signature), data)
         except (KeyError, TypeError, ValueError, InvalidSignature):
-            raise Reason(f"site {name} has not signed what it is said to have sent") from None
+            said = f"site {name} has not signed what it is said to have sent"
+            raise Reason(said, counts=False) from None
 
     def sign(self, data: bytes) -> str:
         """Sign some bytes for the other sites of the run."""
-        return self.key.sign(data).hex()
+        return base64.b64encode(self.key.sign(data)).decode()
 
     @property
     def organisations(self) -> set[str]:

@@ -117,6 +117,7 @@ class Certifier:
             bytes_up=self.bytes_up,
             rounding=noise if bounded else slope.noise,
             calls=slope.calls,
+            proviso=self.clients.proviso,
         )
 
     def _from_curvature(
@@ -140,6 +141,7 @@ class Certifier:
             decrement=found.lam if np.isfinite(found.lam) else None,
             standard_errors=found.deviation,
             vectors_up=0,
+            proviso=self.clients.proviso,
         )
 
     def _slope(self, x: Floats) -> Slope:

@@ -58,6 +58,7 @@ def result(run: Run) -> Result:
         choices=(*run.choice.why, *run.clients.remarks),
         smoothness=run.choice.smoothness,
         strong_convexity=run.choice.strong_convexity,
+        sites=run.clients.shares(),
     )
 
 
@@ -90,7 +91,7 @@ def _warned(run: Run) -> Warned:
         return Warned(diverged=state.diverged)
     objective = history["objective"]
     objective = objective[~np.isnan(objective)]  # where a site was away, F is not known
-    if len(objective) < 2 or certificate.size <= certificate.rounding:
+    if len(objective) < 2 or certificate.at_rounding:
         return Warned()
     named = state.method.as_named
     where = ended(objective)

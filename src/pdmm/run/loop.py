@@ -15,7 +15,7 @@ from pdmm.problems.block import Floats, Tally
 from pdmm.result import Certificate
 from pdmm.run.build import Run
 from pdmm.run.metric import Measured
-from pdmm.run.reasons import certified, why_diverged
+from pdmm.run.reasons import certified, start_is_optimal, why_diverged
 from pdmm.run.state import held
 
 TOO_LARGE = 1e30  # a norm that only a diverging run reaches, and that float32 still holds
@@ -47,8 +47,8 @@ def begin(run: Run) -> None:
     record(run)
     if run.measured is not None:
         _after_measuring(run, run.measured)
-    if certificate is not None and certificate.size <= certificate.rounding:
-        state.reason = "the start is optimal, to rounding"
+    if certificate is not None and certificate.at_rounding:
+        state.reason = start_is_optimal(certificate)
         state.finished = True
         run.certificate = certificate
 
@@ -229,7 +229,7 @@ def _compare(run: Run) -> None:
     if by_decrement(run):
         lam = certificate.decrement
         arrived = certificate.gap is not None and lam is not None and lam <= ARRIVED
-        at_rounding = certificate.gap is not None and certificate.gap <= certificate.rounding
+        at_rounding = certificate.gap is not None and certificate.at_rounding
         state.proven = arrived or at_rounding
         return
     if np.isnan(state.target):  # there was none at the start

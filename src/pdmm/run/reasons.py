@@ -94,6 +94,12 @@ def advice(method: Method, clients: Clients) -> str:
     return f"step_size={step:g} is too large: at most {name} = {safe:.3g} is safe"
 
 
+def start_is_optimal(certificate: Certificate) -> str:
+    """Why a run did not begin."""
+    assumed = f", {certificate.proviso}" if certificate.proviso else ""
+    return f"the start is optimal, to rounding{assumed}"
+
+
 def certified(
     certificate: Certificate, r: int, tolerance: float | None, likelihood: bool = False
 ) -> str:
@@ -108,14 +114,14 @@ def certified(
     if tolerance is None:
         why = (
             ""
-            if certificate.gap is None or certificate.size > certificate.rounding
+            if certificate.gap is None or not certificate.at_rounding
             else (", which is rounding")
         )
         return f"certified after round {r}: {what_is_known(certificate)}{why}"
     why = f"the gap below tolerance={tolerance:g} times its first value"
     if certificate.gap is None:
         why = f"below tolerance={tolerance:g} times its first value"
-    if certificate.size <= certificate.rounding:
+    if certificate.at_rounding:
         why = "which is rounding"
     if certificate.gap is None and likelihood:
         return (
@@ -128,7 +134,12 @@ def certified(
 
 
 def what_is_known(certificate: Certificate) -> str:
-    """What a certificate says of x, in words."""
+    """What a certificate says of x, in words, with what it assumes before it."""
+    assumed = f"{certificate.proviso}, " if certificate.proviso else ""
+    return f"{assumed}{_proven(certificate)}"
+
+
+def _proven(certificate: Certificate) -> str:
     if certificate.gap is None:
         return f"‖grad F(x)‖ is {certificate.stationarity:.3g}"
     if certificate.standard_errors is not None:

@@ -53,9 +53,9 @@ def test_answers_by_hand() -> None:
     """From zeros, z_i moves to c_i; F(0) is 0."""
     clients, _ = sites()
     asked = ask_round(clients, question(1, evaluate=True), Message(np.zeros(1)))
-    np.testing.assert_array_equal(asked.answers["ana"]["upload"][0], [[2.0], [4.0]])
-    np.testing.assert_array_equal(asked.answers["ben"]["upload"][0], [[8.0]])
-    assert asked.answers["ben"]["value"] == 0.0
+    np.testing.assert_array_equal(asked.answers["ana"].upload.dz, [[2.0], [4.0]])
+    np.testing.assert_array_equal(asked.answers["ben"].upload.dz, [[8.0]])
+    assert asked.answers["ben"].value == 0.0
     outcome = clients.round(question(2))
     assert outcome.arrived == 3
 

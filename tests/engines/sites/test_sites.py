@@ -267,14 +267,14 @@ BAD: dict[str, tuple[Callable[[Any], Any], str]] = {
         r"dz of shape \(2, 6\), not \(1, 6\)",
     ),
     "dtype": (poison("upload", lambda v: v.astype(np.float32)), "dz in float32, not float64"),
-    "list": (poison("upload", lambda v: v.tolist()), "dz of shape"),
+    "list": (poison("upload", lambda v: v.tolist()), "dz that is a list of 1, not an array"),
     "draft": (poison("draft", lambda v: v * np.inf), "x that is not finite"),
     "thin draft": (poison("draft", lambda v: v[:, :1]), r"x of shape \(1, 1\), not \(1, 6\)"),
     "draft dtype": (poison("draft", lambda v: v.astype(np.float32)), "x in float32, not float64"),
-    "draft number": (poison("draft", lambda v: np.nan), r"x of shape \(\), not \(1, 6\)"),
+    "draft number": (poison("draft", lambda v: np.nan), r"x that is nan, not an array of shape"),
     "fields": (
         lambda answer: {**answer, "upload": []},
-        "what is not an upload: it must have the field dz",
+        "a list of 0, which is not an upload: it must have the field dz",
     ),
 }
 UNREADABLE: dict[str, tuple[str, Callable[[Any], Any]]] = {

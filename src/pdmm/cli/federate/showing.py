@@ -76,6 +76,11 @@ def speaker(console: Console) -> Say:
 
 
 def summary(result: dict[str, Any]) -> list[str]:
-    """What came of a run, line by line."""
+    """What came of a run, line by line; all sites beside each other if one stands out."""
     first = f"{result['rounds']} rounds, {result['bytes'] / 1e6:.2f} MB: {result['reason']}"
-    return [first, *(f"- {text}" for text in result["choices"])]
+    rows = result.get("shares") or []
+    told = [row["words"] for row in rows]
+    if not any(row["flagged"] for row in rows):
+        told = []
+    notes = [text for text in result["choices"] if text not in told]
+    return [first, *(f"- {text}" for text in (*notes, *told))]

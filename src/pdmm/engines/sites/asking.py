@@ -8,7 +8,9 @@ import numpy as np
 
 from pdmm.common.packing import pack
 from pdmm.engines.exchange import Question
-from pdmm.engines.sites.answers import check_answer
+from pdmm.engines.sites.answers import Answer, read_answer
+from pdmm.engines.sites.limits import STRAYS
+from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import PAUSE, Payload, SiteError
 from pdmm.engines.traffic import Envelope, Sent, count, vectors_in
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 class Asked(NamedTuple):
     """What came of a round's questions."""
 
-    answers: dict[str, Payload]
+    answers: dict[str, Answer]
     """Those that count, by site."""
     sent: Sent
 
@@ -35,7 +37,7 @@ def ask_round(sites: "Sites", question: Question, message: Any) -> Asked:
             asking = [name for name in sites.places if name not in round_.answers]
         elif not round_.answers and not asking:
             asking = sites.roster.wait()
-        if not found:
+        if not found or round_.strayed:
             time.sleep(PAUSE)
         if not asking:
             return Asked(round_.answers, round_.counted())
@@ -52,7 +54,8 @@ class _Round:
         self.shapes = sites.forms.of(question.method, message)
         self.exact = question.method.exact_numbers(message)
         self.next_names: dict[str, str] = {}
-        self.answers: dict[str, Payload] = {}
+        self.answers: dict[str, Answer] = {}
+        self.strayed = False  # whether someone has just answered another question
         self.sent = Sent()
 
     def ask(self, names: list[str]) -> dict[str, Payload]:
@@ -66,21 +69,47 @@ class _Round:
 
     def take(self, found: Mapping[str, Payload]) -> list[str]:
         """Keep the answers that count; returns the sites to ask again, which lack their memory."""
-        sites, again = self.sites, []
-        for name, answer in found.items():
-            if answer.get("lacks") == "memory":
-                if not sites.copies.held[name]:
-                    raise SiteError(f"site {name} was sent its memory, and says that it lacks it")
-                sites.copies.held[name] = False
+        copies = self.sites.copies
+        again = []
+        self.strayed = False
+        for name, fields in found.items():
+            reply = Reply(name, "round", fields)
+            if reply.has("lacks"):
+                self._lacks(reply)
                 again.append(name)
-            elif answer.get("next") == self.next_names[name]:
-                where = f"site {name} returned, in round {self.question.round},"
-                with sites.roster.reading(name, "round"):
-                    check_answer(answer, self.shapes, where, self._clients(name))
-                self.answers[name] = answer
-                sites.copies.names[name] = self.next_names[name]
-                sites.copies.held[name] = True
+            elif reply.text("next") != self.next_names[name]:
+                self._stray(name)
+            else:
+                self.answers[name] = self._answer(reply)
+                copies.names[name] = self.next_names[name]
+                copies.held[name] = True
+                self.sites.strays.pop(name, None)
         return again
+
+    def _lacks(self, reply: Reply) -> None:
+        """A site has forgotten its memory: it is sent the copy, once."""
+        reply.text("lacks", ("memory",))
+        held = self.sites.copies.held
+        if not held[reply.site]:
+            raise SiteError(f"site {reply.site} was sent its memory, and says that it lacks it")
+        held[reply.site] = False
+
+    def _stray(self, name: str) -> None:
+        """An answer to another question is as good as none, but not for ever."""
+        strays = self.sites.strays
+        strays[name] = strays.get(name, 0) + 1
+        self.strayed = True
+        if strays[name] >= STRAYS:
+            raise SiteError(
+                f"site {name} answered {STRAYS} questions in a row with the answer to another one, "
+                f"the last in round {self.question.round}: its process should be started again"
+            )
+
+    def _answer(self, reply: Reply) -> Answer:
+        evaluated = self.question.evaluate is not None
+        clients = self._clients(reply.site)
+        signed = self.sites.verified
+        return read_answer(reply, self.shapes, self.question.round, clients, evaluated, signed)
 
     def _clients(self, name: str) -> int:
         place = self.sites.places[name]

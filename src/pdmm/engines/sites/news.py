@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pdmm.engines.sites.answers import Answer
+
 Payload = dict[str, Any]
 
 
@@ -17,14 +19,14 @@ class News:
         self.told = dict.fromkeys(names, 0)  # the last round that each site is known to know of
         self.rounds: list[Payload] = []
 
-    def add(self, r: int, answers: Mapping[str, Payload]) -> None:
+    def add(self, r: int, answers: Mapping[str, Answer]) -> None:
         """Round r is done: who answered it knew all that went before."""
         for name in answers:
             self.told[name] = r - 1
         known = min(self.told.values())
         self.rounds = [news for news in self.rounds if news["round"] > known]
         sites = {
-            name: {"upload": answer["upload"], "signature": answer["signature"]}
+            name: {"upload": list(answer.upload), "signature": answer.signature}
             for name, answer in answers.items()
         }
         self.rounds.append({"round": r, "sites": sites})

@@ -12,6 +12,7 @@ from pdmm.privacy.refusals import Refused, Spent
 
 Payload = dict[str, Any]
 SUPERSEDED = "Superseded"  # what a site says to a question that waited behind a newer one
+UNREADABLE = "sent a reply that cannot be read"  # what a connection says of bytes that are no reply
 PAUSE = 0.2  # seconds between two questions to a site that cannot be reached
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,9 @@ class Connection(Protocol):
     ) -> tuple[dict[str, Payload], dict[str, str]]:
         """Ask some sites at the same time: answers, and what went wrong, each by site.
 
-        An answer is one to this question. What a site itself raised begins with "raised".
+        An answer is one to this question. What a site itself raised begins with "raised", and
+        ``UNREADABLE`` is the beginning where it answered what is no message: both end the run,
+        and anything else is a site that cannot be reached.
         """
 
 
@@ -82,6 +85,8 @@ class Roster:
             answers = {n: answer for n, answer in answers.items() if n not in again} | found
             failures = failures | failed
         for name, why in failures.items():
+            if why.startswith(UNREADABLE):
+                raise SiteError(f"site {name} {why}")
             if why.startswith("raised") and SUPERSEDED not in why:
                 raise _error(name, why)
             self._gone(name, why)

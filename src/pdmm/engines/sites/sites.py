@@ -6,7 +6,6 @@ happened. An upload counts when its answer is taken: an answer that comes late o
 another question, is not.
 """
 
-import uuid
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -14,7 +13,8 @@ import numpy as np
 
 from pdmm.common import trees
 from pdmm.common.checks import ClientError, not_negative, one_of, positive
-from pdmm.common.packing import Arrays, pack
+from pdmm.common.packing import pack
+from pdmm.common.site_shares import SiteShare
 from pdmm.common.threads import Threads
 from pdmm.common.variables import Variables
 from pdmm.engines.client_round import Forms, Part, add_up
@@ -22,14 +22,19 @@ from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.clients import Clients, Terms, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question, add
 from pdmm.engines.sites.absences import Absences
-from pdmm.engines.sites.answers import draft_of, upload_of
 from pdmm.engines.sites.asking import Asked, ask_round
 from pdmm.engines.sites.copies import Copies
+from pdmm.engines.sites.facts import check_facts, read_facts
 from pdmm.engines.sites.news import News
-from pdmm.engines.sites.roster import Connection, Payload, Roster, SiteError
+from pdmm.engines.sites.opening import Opening
+from pdmm.engines.sites.reading import Reply
+from pdmm.engines.sites.roster import Connection, Payload, Roster
+from pdmm.engines.sites.shares import Shares
+from pdmm.engines.sites.told_constants import check_order, read_constants
+from pdmm.engines.sites.told_sums import read_gradient, read_sums, read_value
 from pdmm.methods.base import Method
 from pdmm.privacy.refusals import Spent
-from pdmm.problems.block import Floats, Tally
+from pdmm.problems.block import Floats
 from pdmm.problems.constants import KINDS, Constants, Kind, Which, WithConstants
 from pdmm.problems.fingerprints import check_same
 from pdmm.problems.secants import Shown
@@ -56,9 +61,15 @@ class Sites(WithConstants, Clients):
             server can choose the points at which they answer. It costs m vectors down instead of
             one, and m - 1 signatures to check.
         run: the name of the run, for the sites' audits.
+
+    Attributes:
+        per_site: whether ``result.sites`` says what part of the run each site made. Where the
+            policy of one site does not allow it, nothing of that is computed.
     """
 
     accurate = False
+    proviso = "if all sites are honest"
+    per_site: bool = True
     _asks_moved = False  # whether constants are those of the functions that rounds are about
 
     def __init__(
@@ -73,38 +84,30 @@ class Sites(WithConstants, Clients):
         one_of("absent", absent, ("skip", "wait"))
         one_of("verify", verify, ("server", "sites"))
         self.verified = verify == "sites"
-        self.run = run
         self.steady = absent == "wait"
         self.may_be_silent = not self.steady
         self.roster = Roster(
             connection, positive("timeout", timeout), not_negative("patience", patience)
         )
-        facts = self._everyone("hello")
-        first = self.roster.names[0]
-        for name, fact in facts.items():
-            for what in ("dimension", "dtype"):
-                if fact[what] != facts[first][what]:
-                    raise SiteError(
-                        f"site {name} has the {what} {fact[what]}, but site {first} has "
-                        f"{facts[first][what]}: all must be the same"
-                    )
-        _check_alike({name: fact.get("alike", {}) for name, fact in facts.items()})
+        facts = {reply.site: read_facts(reply) for reply in self._everyone("hello")}
+        check_facts(facts)
         self.places: dict[str, slice] = {}
         self.clients = 0
-        for name in self.roster.names:
-            end = self.clients + int(facts[name]["clients"])
+        for name, fact in facts.items():
+            end = self.clients + fact.clients
             self.places[name] = slice(self.clients, end)
             self.clients = end
-        self.dimension = int(facts[first]["dimension"])
-        self.dtype = np.dtype(facts[first]["dtype"])
-        self.proven = all(fact["proven"] for fact in facts.values())
-        reveals = {fact["reveals"] for fact in facts.values()}
+        first = facts[self.roster.names[0]]
+        self.dimension = first.dimension
+        self.dtype = np.dtype(first.dtype)
+        self.proven = all(fact.proven for fact in facts.values())
+        reveals = {fact.reveals for fact in facts.values()}
         self.curved = "none" not in reveals and not self.verified
         self.guarded = "diagonal" in reveals
-        self.per_site = all(fact["per_site"] for fact in facts.values())
-        self.identified = self.verified or any(fact["identified"] for fact in facts.values())
-        self.likelihood = all(fact.get("likelihood", False) for fact in facts.values())
-        self.intercepts = facts[first].get("intercepts")
+        self.per_site = all(fact.per_site for fact in facts.values())
+        self.likelihood = all(fact.likelihood for fact in facts.values())
+        self.intercepts = first.intercepts
+        self._says_proven = {name: fact.proven for name, fact in facts.items()}
         self.variables: Payload | None = None
         self._shown = Shown.nothing(self.clients)
         self._prepared = False
@@ -113,61 +116,41 @@ class Sites(WithConstants, Clients):
         self.last: Outcome | None = None
         self.answered: list[str] = []
         self.news = News(self.places) if self.verified else None
-        self._opening: dict[str, Payload] = {}
-        self._agreed: dict[str, str] = {}
-        self.roster.opening = self._opening_of
+        identified = any(fact.identified for fact in facts.values())
+        self.opening = Opening(self.roster, run, self.verified, self.verified or identified)
+        self.strays: dict[str, int] = {}  # answers in a row that belong to another question
+        self._shares = Shares(self.places)
 
     def __repr__(self) -> str:
         return f"Sites({', '.join(self.roster.names)}: {self.clients} clients)"
 
-    def _everyone(self, verb: str, payload: Payload | None = None) -> dict[str, Payload]:
-        """The answers of all sites, in the order of their names."""
-        answers = self.roster.everyone(verb, {name: payload or {} for name in self.roster.names})
-        return {name: answers[name] for name in self.roster.names}
+    def _everyone(self, verb: str, payload: Payload | None = None) -> list[Reply]:
+        """The replies of all sites, in the order of their names."""
+        return self._replies(verb, dict.fromkeys(self.roster.names, payload or {}), wait=True)
 
-    def _now(self, verb: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
-        """The answers of all sites, without waiting for those that are absent."""
-        present = self.roster.present
-        answers = self.roster.ask(verb, {name: payloads[name] for name in present})
-        missing = [name for name in self.places if name not in answers]
+    def _replies(self, verb: str, payloads: Mapping[str, Payload], wait: bool) -> list[Reply]:
+        """The replies of all sites, in the order of their names.
+
+        Args:
+            verb: of the question.
+            payloads: for each site.
+            wait: for those that are absent; else it is an error that they are.
+        """
+        if wait:
+            answers = self.roster.everyone(verb, payloads)
+        else:
+            present = self.roster.present
+            answers = self.roster.ask(verb, {name: payloads[name] for name in present})
+        missing = [name for name in self.roster.names if name not in answers]
         if missing:
             raise AbsentError(f"{', '.join(missing)} did not answer, and F is a sum over all sites")
-        return answers
+        return [Reply(name, verb, answers[name]) for name in self.roster.names]
 
     # --- what a run is about ------------------------------------------------------------------
 
     def open(self, terms: Terms) -> None:
-        run = f"{self.run}/{uuid.uuid4().hex[:12]}"
-        arrays: Arrays = {}
-        regulariser = pack(terms.regulariser, arrays, "regulariser")
         self._prepared = False
-        everyone = {name: terms.weights[place] for name, place in self.places.items()}
-        parties: list[Any] = list(self.places)
-        if self.identified:
-            asked = {name: {"run": run, "name": name} for name in self.places}
-            joined = self.roster.everyone("join", asked)
-            parties = [joined[name]["statement"] for name in self.places]
-        about = {
-            "run": run,
-            "rounds": terms.rounds,
-            "x0": terms.x0,
-            "verified": self.verified,
-            "parties": parties,
-            "everyone": everyone if self.identified else None,
-            "regulariser": [regulariser, arrays],
-        }
-        self._opening = {name: {**about, "weights": everyone[name]} for name in self.places}
-        answers = self.roster.everyone("open", self._opening)
-        self._agreed = {name: answers[name]["agreed"] for name in self.places}
-
-    def _opening_of(self, name: str) -> Payload:
-        """What a site is told again whose process was started again."""
-        if self.identified or not self._opening:
-            raise SiteError(
-                f"site {name} has lost its part of the run, whose sites have made sure of each "
-                "other: begin the run again"
-            )
-        return self._opening[name]
+        self.opening.agree(terms, self.places)
 
     def point(self, name: str, key: str, x: Any) -> Payload:
         """A point for a question; what it follows from instead, where the sites compute it."""
@@ -183,17 +166,28 @@ class Sites(WithConstants, Clients):
         question: Payload = {"which": which}
         if self._asks_moved:
             question["variables"] = self.variables
-        if self._prepared and not self.steady:
-            answers = self._now("constants", dict.fromkeys(self.places, question))
-        else:
-            answers = self._everyone("constants", question)
+        wait = self.steady or not self._prepared
+        replies = self._replies("constants", dict.fromkeys(self.places, question), wait)
         values = np.empty(self.clients)
         kinds = []
-        for name, answer in answers.items():
-            with self.roster.reading(name, "constants"):
-                values[self.places[name]] = answer["values"]
-                kinds.append(KINDS.index(answer["kind"]))
-        return {which: (values, KINDS[min(kinds)])}
+        for reply in replies:
+            place = self.places[reply.site]
+            proven = self._says_proven[reply.site] and not self._asks_moved
+            clients = place.stop - place.start
+            values[place], kind = read_constants(reply, which, clients, proven)
+            kinds.append(KINDS.index(kind))
+        found: tuple[Vector, Kind] = (values, KINDS[min(kinds)])
+        self._check_with_other(which, found)
+        return {which: found}
+
+    def _check_with_other(self, which: Which, found: tuple[Vector, Kind]) -> None:
+        """Hold L against mu, once both are known."""
+        other = {"L": "mu", "mu": "L"}.get(which)
+        if other not in self._known:
+            return
+        values, kind, _ = self._known[other]
+        pair = {which: found, other: (values, kind)}
+        check_order(pair["L"], pair["mu"], self.places)
 
     @property
     def shown(self) -> Shown:
@@ -229,8 +223,8 @@ class Sites(WithConstants, Clients):
             answers = self.roster.ask("fingerprint", {name: payloads[name] for name in present})
         found = np.full(self.clients, np.nan)
         for name, answer in answers.items():
-            with self.roster.reading(name, "fingerprint"):
-                found[self.places[name]] = float(answer["value"])
+            reply = Reply(name, "fingerprint", answer)
+            found[self.places[name]] = reply.number_or_nan("value")
         return found
 
     def _site_of(self, client: int) -> str:
@@ -270,11 +264,13 @@ class Sites(WithConstants, Clients):
         self.forms = Forms(method, np.zeros(self.dimension), self.dtype)
         self.copies = Copies(method, x0.astype(self.dtype), self.places)
         self.absences = Absences(self.places)
+        self.strays = {}
+        self._shares = Shares(self.places)
         plan = {
             "method": pack(method, {}, "method"),
             "rounds": rounds,
             "variables": self.variables,
-            "agreed": self._agreed,
+            "agreed": self.opening.agreed,
         }
         if self.news is not None:
             self.news = News(self.places)
@@ -291,22 +287,22 @@ class Sites(WithConstants, Clients):
     def _taken(self, question: Question, message: Any, asked: Asked) -> Outcome:
         """Average the uploads, and bring the copies of the memories up to date."""
         parts: list[Part] = []
-        shapes = self.forms.of(question.method, message)
         for name, place in self.places.items():  # sums do not depend on who answered first
             if name not in asked.answers:
                 continue
             answer = asked.answers[name]
-            upload = upload_of(answer, shapes)
             if self.news is None:
-                draft = draft_of(answer, shapes)
-                self.copies.take(name, question.method, message, draft, upload)
-            if answer["shown"] is not None:
                 with self.roster.reading(name, "round"):
-                    self._shown.join(place, answer["shown"])
-            tally = Tally(**answer["tally"])
-            parts.append(add_up(question.method, upload, self.weights[place], tally, place.start))
+                    self.copies.take(name, question.method, message, answer.draft, answer.upload)
+            if answer.shown is not None:
+                self._shown.join(place, answer.shown)
+            weights = self.weights[place]
+            parts.append(add_up(question.method, answer.upload, weights, answer.tally, place.start))
         if self.news is not None:
             self.news.add(question.round, asked.answers)
+        if self.per_site:
+            uploads = {name: answer.upload for name, answer in asked.answers.items()}
+            self._shares.note(uploads, self.weights)
         seen = steepest(self.secants()) if question.watch else 0.0
         sums = add(parts, asked.sent, self._value(question, asked), seen)
         everyone = len(asked.answers) == len(self.places)
@@ -316,51 +312,52 @@ class Sites(WithConstants, Clients):
         """F as the sum of what the sites say; NaN if one of them says nothing."""
         if question.evaluate is None:
             return None
-        values = [
-            asked.answers[name]["value"] if name in asked.answers else np.nan
-            for name in self.places
-        ]
-        return float(sum(values))
+        total = 0.0
+        for name in self.places:
+            answer = asked.answers.get(name)
+            if answer is None or answer.value is None:
+                return float("nan")
+            total += answer.value
+        return total
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return self.absences.sentences()
+        outliers = [row.words for row in self.shares() or () if row.flagged]
+        return (*self.absences.sentences(), *outliers)
+
+    def shares(self) -> tuple[SiteShare, ...] | None:
+        if not self.per_site:
+            return None
+        found = self._known.get("L")  # nobody is asked for it here
+        return self._shares.rows(self.weights, None if found is None else found[0])
 
     # --- F ----------------------------------------------------------------------------------
 
-    def _ask_at(self, verb: str, x: Floats) -> dict[str, Payload]:
-        """The answers of all sites; where the run goes on without some, it does not wait here."""
+    def _ask_at(self, verb: str, x: Floats) -> list[Reply]:
+        """The replies of all sites; where the run goes on without some, it does not wait here."""
         held = np.asarray(x, dtype=self.dtype)
         payloads = {name: self.point(name, "x", held) for name in self.places}
-        if self.steady:
-            return self.roster.everyone(verb, payloads)
-        return self._now(verb, payloads)
+        return self._replies(verb, payloads, wait=self.steady)
 
     def value(self, x: Floats) -> float:
         try:
-            answers = self._ask_at("value", x)
+            replies = self._ask_at("value", x)
         except (AbsentError, Spent):
             return float("nan")
         total = 0.0
-        for name in self.places:
-            with self.roster.reading(name, "value"):
-                total += float(answers[name]["value"])
+        for reply in replies:
+            total += read_value(reply)
         return total
 
     def certain_gradient(self, x: Floats) -> CertainGradient:
         try:
-            answers = self._ask_at("gradient", x)
+            replies = self._ask_at("gradient", x)
         except Spent as error:
             raise AbsentError(str(error)) from error
-        parts = []
-        for name in self.places:
-            with self.roster.reading(name, "gradient"):
-                part = CertainGradient(**answers[name])
-                shape = np.shape(part.gradient)
-                if shape != (self.dimension,):
-                    raise ValueError(f"its shape is {shape}, not {(self.dimension,)}")
-                parts.append(CertainGradient(part.gradient, *map(float, part[1:])))
-        return CertainGradient.sum(parts, len(parts))
+        parts = {reply.site: read_gradient(reply, self.dimension) for reply in replies}
+        if self.per_site:
+            self._shares.note_gradients({name: part.gradient for name, part in parts.items()})
+        return CertainGradient.sum(list(parts.values()), len(parts))
 
     def gradient(self, x: Floats) -> Vector:
         return self.certain_gradient(x).gradient
@@ -377,24 +374,19 @@ class Sites(WithConstants, Clients):
     def _sums(self, verb: str, x: Floats | None, more: Payload, shape: tuple[int, ...]) -> Vector:
         """An array that is the sum of what all sites say."""
         payloads = {name: {"x": x, **more} for name in self.places}
-        ask = self.roster.everyone if self.steady or not self._prepared else self._now
-        answers = ask(verb, payloads)
         total = np.zeros(shape)
-        for name in self.places:
-            with self.roster.reading(name, verb):
-                part = np.asarray(answers[name]["sums"], dtype=np.float64)
-                if part.shape != shape:
-                    raise ValueError(f"its shape is {part.shape}, not {shape}")
-                total += part
+        for reply in self._replies(verb, payloads, wait=self.steady or not self._prepared):
+            total += read_sums(reply, shape)
         return total
 
     # --- checkpoints ------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        return self.absences.state()
+        return {**self.absences.state(), "shares": self._shares.state()}
 
     def load(self, state: dict[str, Any]) -> None:
         self.absences.load(state)
+        self._shares.load(state["shares"])
 
     def tables(self) -> Tables:
         learnt = Table(np.arange(self.clients), self._shown.arrays)
@@ -404,21 +396,3 @@ class Sites(WithConstants, Clients):
     def load_tables(self, tables: Tables) -> None:
         self._shown = Shown(*tables["learnt"].columns)
         self.copies.load(tables)
-
-
-def _check_alike(facts: dict[str, dict[str, str | None]]) -> None:
-    """Refuse sites whose columns, classes or the like are not those of the others.
-
-    Sites tell no more than digests of them; a site whose data have no names has nothing to tell.
-    """
-    known: dict[str, tuple[str, str]] = {}
-    for site, digests in facts.items():
-        for what, digest in digests.items():
-            if digest is None:
-                continue
-            first, expected = known.setdefault(what, (site, digest))
-            if digest != expected:
-                raise SiteError(
-                    f"site {site} has other {what} than site {first}, or in another order: all "
-                    "must be the same"
-                )

@@ -1,0 +1,83 @@
+"""How a run begins at the server: every site is told what it is about, and agrees or refuses."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from pdmm.common.packing import Arrays, pack
+from pdmm.engines.clients import Terms
+from pdmm.engines.sites.reading import Reply
+from pdmm.engines.sites.roster import Payload, Roster, SiteError
+
+MOST_SIGNS = 10_000  # characters of what a site says of itself, its certificate included
+
+
+class Opening:
+    """What the sites of a run have agreed to.
+
+    Args:
+        roster: the sites.
+        run: its name, for their audits.
+        verified: whether they compute x themselves.
+        signed: whether they make sure of each other, by keys of their own.
+    """
+
+    def __init__(self, roster: Roster, run: str, verified: bool, signed: bool) -> None:
+        self.roster = roster
+        self.run = run
+        self.verified = verified
+        self.signed = signed
+        self.asked: dict[str, Payload] = {}
+        self.agreed: dict[str, str] = {}
+        """The signature of each site, under the terms."""
+        roster.opening = self.again
+
+    def agree(self, terms: Terms, places: Mapping[str, slice]) -> None:
+        """Have all sites agree to the terms of a run."""
+        run = f"{self.run}/{uuid.uuid4().hex[:12]}"
+        parties = self._parties(run, places)
+        arrays: Arrays = {}
+        regulariser = pack(terms.regulariser, arrays, "regulariser")
+        weights = {name: terms.weights[place] for name, place in places.items()}
+        about = {
+            "run": run,
+            "rounds": terms.rounds,
+            "x0": terms.x0,
+            "verified": self.verified,
+            "parties": parties,
+            "everyone": weights if self.signed else None,
+            "regulariser": [regulariser, arrays],
+        }
+        self.asked = {name: {**about, "weights": weights[name]} for name in places}
+        answers = self.roster.everyone("open", self.asked)
+        self.agreed = {name: self._signature(name, answers[name]) for name in places}
+
+    def _parties(self, run: str, places: Mapping[str, slice]) -> list[Any]:
+        """Who takes part: what each says of itself, or only their names."""
+        if not self.signed:
+            return list(places)
+        asked = {name: {"run": run, "name": name} for name in places}
+        answers = self.roster.everyone("join", asked)
+        return [_statement(name, answers[name]) for name in places]
+
+    @staticmethod
+    def _signature(name: str, answer: Any) -> str:
+        return Reply(name, "open", answer).text("agreed")
+
+    def again(self, name: str) -> Payload:
+        """What a site is told again whose process was started again."""
+        if self.signed or not self.asked:
+            raise SiteError(
+                f"site {name} has lost its part of the run, whose sites have made sure of each "
+                "other: begin the run again"
+            )
+        return self.asked[name]
+
+
+def _statement(name: str, answer: Any) -> dict[str, str]:
+    """What a site says of itself; the other sites check whether it is true."""
+    reply = Reply(name, "join", answer).within("statement")
+    for key, value in reply.fields.items():
+        if not isinstance(key, str) or not isinstance(value, str) or len(value) > MOST_SIGNS:
+            reply.refuse(key, f"a text of at most {MOST_SIGNS:,} characters")
+    return dict(reply.fields)
