@@ -31,7 +31,7 @@ def site(
         say(f"{kit} is prepared.")
         say(f"- its problem is {problem}: {made}; it is made when a run begins, and stays here")
         _say_what_may_run(say, CLASSES["site"], removed)
-        say("- jobs must be pdmm's own and signed by their sender; those that bring code are refused")
+        say("- jobs must be pdmm's own and signed by their sender; none may bring code")
         say("- the server can read no file, log or setting of this site, whoever asks it to")
         say(f"- what your function says when it fails is kept in {kit / FOLDER / FILE}")
         _say_how_to_go_on(say, kit)
