@@ -34,6 +34,8 @@ MESSAGES = (
 COMMANDS = ("check_status", "abort", "shutdown")  # what the main process tells the job's process
 SIGNATURE = ".__nvfl_sig.json"
 SIGNER = ".__nvfl_submitter.crt"
+# What FLARE's certificates of servers and sites say in the place of a role, if they say anything.
+NODES = ("", "server", "client", "site", "relay")
 LARGEST = 1_000_000  # bytes of a job that holds a page of JSON and two certificates
 
 Check = Callable[[Message], str]  # why a message is refused, or nothing
@@ -147,7 +149,7 @@ def why_not_job(packed: object, allowed: Sequence[dict[str, Any]]) -> str:
     """Why a site refuses a job's files; nothing, if it takes them.
 
     A job is one page of JSON, which must be one of those allowed, and the signatures of its sender.
-    FLARE verifies the signatures that are there; here they have to be there.
+    FLARE verifies the signatures that are there; here they have to be there, and to be an admin's.
     """
     if not isinstance(packed, bytes) or len(packed) > LARGEST:
         return f"a job must be packed in at most {LARGEST:,} bytes"
@@ -160,10 +162,13 @@ def why_not_job(packed: object, allowed: Sequence[dict[str, Any]]) -> str:
             if archive.getinfo(SITE_CONFIG).file_size > LARGEST:
                 return f"{SITE_CONFIG} of the job is too long"
             config = json.loads(archive.read(SITE_CONFIG), object_pairs_hook=_once)
+            signers = [archive.read(name) for name in names if name.endswith(SIGNER)]
     except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError):
         return "the job cannot be read"
     if config not in allowed:
         return f"{SITE_CONFIG} is not that of pdmm: the site runs nothing else, whoever asks"
+    if not all(map(_has_role, signers)):
+        return "the job is not signed by an admin, but by the server or by a site"
     return ""
 
 
@@ -180,6 +185,21 @@ def _wrong_names(names: list[str]) -> str:
     if not signatures <= set(names):
         return "the job is not signed by its sender"
     return ""
+
+
+def _has_role(signer: bytes) -> bool:
+    """Whether a certificate is that of an admin: no other has an admin's role.
+
+    FLARE 2.9 sees to it that the root has issued the certificate, which it does for servers too.
+    """
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    certificates = x509.load_pem_x509_certificates(signer)
+    if len(certificates) != 1:  # nothing between an admin and the root
+        return False
+    role = certificates[0].subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
+    return bool(role) and role[0].value not in NODES
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
