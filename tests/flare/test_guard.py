@@ -9,6 +9,8 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.cellnet.net_agent import NetAgent
 from nvflare.fuel.sec.audit import AuditService
 from nvflare.fuel.utils.zip_utils import zip_directory_to_bytes
 from nvflare.lighter.utils import load_private_key_file, sign_folders
@@ -47,6 +49,9 @@ def doors(monkeypatch: pytest.MonkeyPatch, made: kits.Kits) -> Iterator[None]:
         (AdminCommands, "commands"),
     ):
         monkeypatch.setattr(owner, name, list(getattr(owner, name)))
+    for name, answer in list(vars(NetAgent).items()):
+        if name.startswith("_do_"):
+            monkeypatch.setattr(NetAgent, name, answer)
     monkeypatch.chdir(made.sites["ana"])
     monkeypatch.setattr(AuditService, "the_auditor", None)
     AuditService.initialize(str(made.sites["ana"] / "audit.log"))
@@ -105,6 +110,21 @@ def test_only_the_messages_of_a_run_are_answered(made: kits.Kits) -> None:
 
 
 @pytest.mark.usefixtures("doors")
+def test_the_networks_tool_learns_nothing() -> None:
+    guard.CloseDoors()
+    cell = MagicMock()
+    NetAgent(cell)
+    answers = {
+        call.kwargs["topic"]: call.kwargs["cb"] for call in cell.register_request_cb.call_args_list
+    }
+    assert len(answers) > 15
+    for topic in ("config_vars", "process_info", "comm_config", "change_root", "peers"):
+        reply = answers[topic](MagicMock())
+        assert reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.INVALID_REQUEST
+        assert reply.payload is None
+
+
+@pytest.mark.usefixtures("doors")
 def test_a_number_of_a_job_is_no_path(made: kits.Kits) -> None:
     guard.CloseDoors()
     site = Site(made.sites["ana"])
@@ -130,6 +150,10 @@ def test_another_flare_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(AdminCommands, "commands", [])
         with pytest.raises(RuntimeError, match="does not know the commands"):
+            guard.CloseDoors()
+    with monkeypatch.context() as patch:
+        patch.delattr(NetAgent, "_do_heartbeat")
+        with pytest.raises(RuntimeError, match="does not know the answers"):
             guard.CloseDoors()
     with monkeypatch.context() as patch:
         patch.setattr(ClientRequestProcessors, "request_processors", [])

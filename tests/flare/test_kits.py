@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import socket
+import subprocess
+import sys
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -242,3 +245,28 @@ def test_a_kit_that_is_signed_is_not_changed(site: Path, tmp_path: Path) -> None
     (site / "startup" / "signature.json").write_text("{}")
     with pytest.raises(ValueError, match="require_signed_jobs: true"):
         kits.prepare_site(site, problem)
+
+
+@pytest.mark.slow
+def test_a_site_whose_guard_fails_does_not_start(site: Path) -> None:
+    """A real process of FLARE: it ends before it connects to anyone."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.0)
+        port = server.getsockname()[1]
+        edited(
+            "startup/fed_client.json",
+            lambda c: c["servers"][0]["service"].update(target=f"localhost:{port}"),
+        )(site)
+        resources(lambda c: c["components"][0].update(path="pdmm.flare.guard.Absent"))(site)
+        module = "nvflare.private.fed.app.client.client_train"
+        settings = ["secure_train=true", "org=pdmm", "config_folder=config", "uid=ana"]
+        done = subprocess.run(
+            [sys.executable, "-m", module, "-m", site, "-s", "fed_client.json", "--set", *settings],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "has no attribute 'Absent'" in done.stdout + done.stderr
+        with pytest.raises(BlockingIOError):
+            server.accept()

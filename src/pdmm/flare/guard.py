@@ -31,6 +31,8 @@ MESSAGES = (
     TrainingTopic.ABORT,
     TrainingTopic.DELETE_RUN,
 )
+# What FLARE's tool for looking into a network may ask of a process; it could ask for settings too.
+NETWORK = ("_do_stop", "_do_stop_cell", "_do_heartbeat")
 COMMANDS = ("check_status", "abort", "shutdown")  # what the main process tells the job's process
 SIGNATURE = ".__nvfl_sig.json"
 SIGNER = ".__nvfl_submitter.crt"
@@ -52,11 +54,13 @@ class CloseDoors:
 
     def __init__(self, others: Sequence[dict[str, Any]] = ()) -> None:
         _known_version()
-        # FLARE's own notes on errors then have the kind of an error, and not its text
-        os.environ["NVFLARE_SECURE_LOGGING"] = "true"
         allowed = [site_config(), *others]
         _close_main_process(lambda message: _why_not(message, allowed))
         _close_job_process()
+        _close_network_tool()
+        # FLARE's own notes on errors then have the kind of an error, and not its text; set last, so
+        # that it can say what was wrong above
+        os.environ["NVFLARE_SECURE_LOGGING"] = "true"
 
 
 class Checked(RequestProcessor):  # type: ignore[misc]  # FLARE has no types
@@ -107,6 +111,24 @@ def _close_job_process() -> None:
     if len(kept) < len(COMMANDS):
         raise RuntimeError(f"this NVIDIA FLARE does not know the commands {COMMANDS}")
     commands[:] = kept
+
+
+def _close_network_tool() -> None:
+    from nvflare.fuel.f3.cellnet.net_agent import NetAgent
+
+    answers = [name for name in vars(NetAgent) if name.startswith("_do_")]
+    if not set(NETWORK) < set(answers):
+        raise RuntimeError(f"this NVIDIA FLARE does not know the answers {NETWORK}")
+    for name in answers:
+        if name not in NETWORK:
+            setattr(NetAgent, name, _no_answer)
+
+
+def _no_answer(agent: Any, request: Any) -> Any:
+    from nvflare.fuel.f3.cellnet.defs import ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+
+    return make_reply(ReturnCode.INVALID_REQUEST)
 
 
 def _list_of(owner: type, name: str) -> list[Any]:
