@@ -177,6 +177,13 @@ def test_other_ways_to_open_a_door(site: Path, door: str, change: Change) -> Non
     assert door in open_doors(site)
 
 
+def test_code_beside_the_kit_is_named(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "SHARED_CODE", tmp_path)
+    assert open_doors(site) == ["no code of its own"]
+
+
 def test_the_command_prints_what_an_operator_signs(site: Path, made: kits.Kits) -> None:
     done = cli.invoke(app, ["federate", "check", "--kit", str(site)])
     assert done.exit_code == 0, done.output

@@ -22,6 +22,7 @@ COMPONENTS = {
     "nvflare.app_common.resource_consumers.gpu_resource_consumer.GPUResourceConsumer",
     "nvflare.app_common.job_launcher.client_process_launcher.ClientProcessJobLauncher",
 }
+SHARED_CODE = Path("/local/custom")
 GROUP_OR_OTHERS = 0o077
 WRITE_BY_OTHERS = 0o022
 STICKY = 0o1000
@@ -124,8 +125,9 @@ def _more_settings(kit: Path) -> tuple[bool, str]:
 
 
 def _own_code(kit: Path) -> tuple[bool, str]:
-    found = (kit / "local" / "custom").exists()
-    return not found, f"local/custom is {'there' if found else 'not there'}"
+    # FLARE looks for modules in both: the first is its own idea, the second that of its start.sh
+    found = [str(path) for path in (kit / "local" / "custom", SHARED_CODE) if path.exists()]
+    return not found, f"there is {' and '.join(found) or 'no local/custom and no /local/custom'}"
 
 
 def _signed_jobs(kit: Path, name: str) -> tuple[bool, str]:
@@ -258,7 +260,7 @@ def _common(whose: str, startup: str, prepare: str) -> list[Door]:
         Door("classes that a job may name", partial(_classes, whose=whose), prepare),
         Door("class list is enforced", _enforced, prepare),
         Door("signed jobs", partial(_signed_jobs, name=startup), prepare),
-        Door("no code of its own", _own_code, "remove local/custom, which FLARE could import from"),
+        Door("no code of its own", _own_code, "remove it: FLARE would import code from there"),
         Door(
             "no further settings",
             _more_settings,
