@@ -312,7 +312,7 @@ def test_what_a_site_says_of_its_data_stays_there(
             "ls ben local",
             "report_env ben",
             "sys_info client ben",
-            "configure_site_log ben DEBUG",
+            "configure_site_log client ben DEBUG",
             "restart client ben",
         ):
             reply = str(admin._do(lambda session, c=command: session.api.do_command(c)))
