@@ -113,7 +113,7 @@ def _report(d: int, federation: LocalFederation, bare: float) -> None:
     asked = runs.settings(
         pdmm.AGPDMM(step_size=0.25, local_steps=5, rho=3.0), rounds=ROUNDS, every=ROUNDS
     )
-    out = federation.folder / "model.safetensors"
+    out = federation.folder / f"model-{d}.safetensors"
     model = runs.complete(federation.kits.admin, asked, out, sites=SITES)
     lines = model_files.history_path(out).read_text().splitlines()
     column = lines[0].split(",").index("seconds")
