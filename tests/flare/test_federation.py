@@ -316,6 +316,7 @@ def test_what_a_site_says_of_its_data_stays_there(
             "tail ben console.txt",
             "grep ben problem local/pdmm.json",
             "ls ben local",
+            "cat server local/resources.json",
             "report_env ben",
             "sys_info client ben",
             "configure_site_log client ben DEBUG",

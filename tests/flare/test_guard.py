@@ -1,8 +1,12 @@
 """A hostile server, as a site's own processes see it: forged messages to FLARE's real dispatch."""
 
+import io
 import json
 import os
+import shutil
 import uuid
+import warnings
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,6 +189,10 @@ def _packed(job: Path) -> bytes:
     return packed
 
 
+def _signatures() -> list[str]:
+    return [f"{at}{name}" for at in ("", "config/") for name in (guard.SIGNATURE, guard.SIGNER)]
+
+
 def _deploy(site: Site, packed: Any) -> str:
     """As a server that lies about who sent the job: `super` passes every right."""
     meta = {"job_id": JOB, "submitter_name": "x", "submitter_org": "y", "submitter_role": "super"}
@@ -258,6 +266,20 @@ def test_no_job_but_pdmms_is_taken(made: kits.Kits, job: Path) -> None:
         path.write_text("{}")
         assert "brings files that no pdmm job has" in _deploy(site, _signed(job, made.admin))
         path.unlink()
+    (job / "custom").mkdir(exist_ok=True)
+    assert "such as 'custom/'" in _deploy(site, _signed(job, made.admin))
+    shutil.rmtree(job / "custom")
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in _signatures():
+            archive.writestr(name, " " * guard.LARGEST)
+        archive.writestr(SITE_CONFIG, text)
+    assert "must have at most" in _deploy(site, bomb.getvalue())
+    twice = io.BytesIO()
+    with zipfile.ZipFile(twice, "w") as archive, warnings.catch_warnings(action="ignore"):
+        for name in (SITE_CONFIG, SITE_CONFIG):
+            archive.writestr(name, text)
+    assert "has a file twice" in _deploy(site, twice.getvalue())
     for packed in (b"", b"PK", "text", None, bytes(guard.LARGEST + 1)):
         assert any(says in _deploy(site, packed) for says in ("cannot be read", "must be packed"))
     site.engine.deploy_app.assert_not_called()

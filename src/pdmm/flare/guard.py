@@ -177,12 +177,12 @@ def why_not_job(packed: object, allowed: Sequence[dict[str, Any]]) -> str:
         return f"a job must be packed in at most {LARGEST:,} bytes"
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            names = archive.namelist()
             wrong = _wrong_names(names)
             if wrong:
                 return wrong
-            if archive.getinfo(SITE_CONFIG).file_size > LARGEST:
-                return f"{SITE_CONFIG} of the job is too long"
+            if sum(info.file_size for info in archive.infolist()) > LARGEST:
+                return f"a job must have at most {LARGEST:,} bytes"
             config = json.loads(archive.read(SITE_CONFIG), object_pairs_hook=_once)
             signers = [archive.read(name) for name in names if name.endswith(SIGNER)]
     except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError):
@@ -201,7 +201,7 @@ def _wrong_names(names: list[str]) -> str:
         return "the job has a file twice"
     if SITE_CONFIG not in names:
         return f"the job has no {SITE_CONFIG}"
-    more = sorted(set(names) - signatures - {SITE_CONFIG})
+    more = sorted(set(names) - signatures - {SITE_CONFIG, f"{folder}/"})
     if more:
         return f"the job brings files that no pdmm job has, such as {more[0]!r}"
     if not signatures <= set(names):
