@@ -15,7 +15,7 @@ import pdmm
 from benchmarks.timing import heading
 from pdmm.flare import kits, model_files, runs
 from pdmm.flare.admin import Admin
-from pdmm.flare.job import write_job
+from pdmm.flare.job import site_config, write_job
 from pdmm.flare.processes import LocalFederation
 
 LENGTHS = (1_000, 1_000_000)
@@ -64,6 +64,7 @@ def main() -> None:
     os.environ["PYTHONPATH"] = f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     for whose, name in (("server", "BareServer"), ("site", "BareSite")):
         kits.CLASSES[whose].append(f"benchmarks.flare.{name}")
+    kits.OTHER_JOBS.append(json.loads(_bare_config(json.dumps(site_config()), "Site")))
     with tempfile.TemporaryDirectory(prefix="pdmm-bench-") as name:
         folder = Path(name)
         length = folder / "length"
@@ -92,12 +93,7 @@ def _bare(admin: Admin, folder: Path) -> dict[str, float]:
     job = write_job(folder / "bare", {"run": "bare"}, "bare", SITES)
     for path, whose in ((job / "server", "Server"), (job / "site", "Site")):
         for file in (path / "config").glob("config_fed_*.json"):
-            config = json.loads(
-                file.read_text().replace(
-                    f"pdmm.flare.collab.{whose}", f"benchmarks.flare.Bare{whose}"
-                )
-            )
-            file.write_text(json.dumps({**config, "np_download_chunk_size": 0}))
+            file.write_text(_bare_config(file.read_text(), whose))
     number = admin._do(lambda session: session.submit_job(str(job)))
     while not (status := admin.status(number)).over:
         time.sleep(0.3)
@@ -108,11 +104,16 @@ def _bare(admin: Admin, folder: Path) -> dict[str, float]:
     return found
 
 
+def _bare_config(config: str, whose: str) -> str:
+    named = config.replace(f"pdmm.flare.collab.{whose}", f"benchmarks.flare.Bare{whose}")
+    return json.dumps({**json.loads(named), "np_download_chunk_size": 0})
+
+
 def _report(d: int, federation: LocalFederation, bare: float) -> None:
     asked = runs.settings(
         pdmm.AGPDMM(step_size=0.25, local_steps=5, rho=3.0), rounds=ROUNDS, every=ROUNDS
     )
-    out = federation.folder / "model.safetensors"
+    out = federation.folder / f"model-{d}.safetensors"
     model = runs.complete(federation.kits.admin, asked, out, sites=SITES)
     lines = model_files.history_path(out).read_text().splitlines()
     column = lines[0].split(",").index("seconds")

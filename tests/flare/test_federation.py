@@ -1,5 +1,6 @@
 """A real federation on this machine: processes, TLS, signals. Mathematics is in engines/sites."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,43 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def federation(folder: Path) -> Iterator[LocalFederation]:
     problems = {name: fp.write(folder, k) for k, name in enumerate(SITES)}
+    _talkative(Path(problems["ben"].rpartition(":")[0]), folder)
     with LocalFederation(SITES, problems, folder / "nodes") as started:
         yield started
     marked = [p for p in psutil.process_iter() if MARK in _environment(p)]
     assert not [p for p in marked if str(folder) in " ".join(p.cmdline())]
+
+
+SECRET = "Jane Roe, born 1966"
+TALK = """
+
+import json, logging, os, warnings
+from pathlib import Path
+
+quiet = problem
+
+
+def problem():
+    logging.getLogger("hospital").error({secret!r})
+    logging.getLogger().error({secret!r})
+    warnings.warn({secret!r})
+    print({secret!r})
+    from nvflare.private.fed.client.admin_commands import AdminCommands
+
+    names = [each.get_command_name() for each in AdminCommands.commands]
+    found = dict(commands=names, secure=os.environ["NVFLARE_SECURE_LOGGING"])
+    Path({doors!r}).write_text(json.dumps(found))
+    if Path({fault!r}).exists():
+        raise ValueError({secret!r})
+    return quiet()
+"""
+
+
+def _talkative(path: Path, folder: Path) -> None:
+    """Have a site's function say in every way what it must not, and tell what doors it sees."""
+    fault, doors = str(folder / "fault"), str(folder / "doors.json")
+    with open(path, "a") as file:
+        file.write(TALK.format(secret=SECRET, fault=fault, doors=doors))
 
 
 def _environment(process: psutil.Process) -> dict[str, str]:
@@ -236,12 +271,57 @@ def test_a_job_outside_the_list_is_refused(
         return job
 
     with federation.admin() as admin:
-        for change, says in ((with_code, "BYOC not permitted"), (another_class, "")):
+        for change, says in (
+            (with_code, "brings files that no pdmm job has"),
+            (another_class, "is not that of pdmm"),
+        ):
             monkeypatch.setattr("pdmm.flare.admin.write_job", change)
             job = admin.submit(asked(), "refused", SITES)
             while not (status := admin.status(job)).over:
                 time.sleep(0.2)
             assert status.state == "failed"
             assert says in status.detail
-    log = federation.log("ana", lines=400)
-    assert re.search(r"pdmm\.engines\.sites\.site\.Site.*not in allow_list", log)
+
+
+def _command(words: str, session: Any) -> Any:
+    """As an admin types it at FLARE's console."""
+    return session.api.do_command(words)
+
+
+def test_what_a_site_says_of_its_data_stays_there(
+    federation: LocalFederation, folder: Path
+) -> None:
+    """Its function logs, prints, warns and raises; an admin with every right reads nothing."""
+    kit, fault = federation.kits.sites["ben"], folder / "fault"
+    fault.touch()
+    try:
+        with pytest.raises(runs.RunError) as caught:
+            runs.complete(federation.kits.admin, asked(), sites=SITES)
+    finally:
+        fault.unlink()
+    assert "site ben raised ValueError: see pdmm/errors.log in the site's kit" in str(caught.value)
+    seen = json.loads((folder / "doors.json").read_text())
+    assert seen == {"commands": ["check_status", "abort", "shutdown"], "secure": "true"}
+    errors = kit / "pdmm" / "errors.log"
+    assert f"ValueError: {SECRET}" in errors.read_text()
+    assert (errors.stat().st_mode & 0o777, errors.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    # What is printed is on the screen of who started the site, and nowhere else.
+    apart = {errors, kit / "console.txt"}
+    for path in (*kit.rglob("*"), *federation.kits.server.rglob("*")):
+        if path.is_file() and path not in apart:
+            assert SECRET.encode() not in path.read_bytes(), path
+    with federation.admin() as admin:
+        for command in (
+            "cat ben pdmm/errors.log",
+            "tail ben console.txt",
+            "grep ben problem local/pdmm.json",
+            "ls ben local",
+            "cat server local/resources.json",
+            "report_env ben",
+            "sys_info client ben",
+            "configure_site_log client ben DEBUG",
+            "restart client ben",
+        ):
+            reply = str(admin._do(partial(_command, command)))
+            assert "invalid_request" in reply or "not authorized" in reply.lower(), reply
+            assert SECRET not in reply

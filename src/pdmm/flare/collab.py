@@ -8,7 +8,6 @@ import json
 import logging
 import re
 import threading
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from nvflare.fuel.utils.log_utils import get_obj_logger
 from pdmm.engines.sites.roster import SiteError, SiteLostError
 from pdmm.flare import wire
 from pdmm.flare.connection import FlareConnection
+from pdmm.flare.private_errors import TOLD, keep_error, keep_others_out
 from pdmm.flare.site_problem import load
 
 PROGRESS = "pdmm_progress"  # the app command by which an admin asks how far a run is
@@ -87,6 +87,7 @@ class Site:
         self._site: Any = None
         self._logger = get_obj_logger(self)
         _quiet()
+        keep_others_out()
 
     @collab.publish  # type: ignore[untyped-decorator]  # FLARE has no types
     def answer(self, number: int, verb: str, payload: bytes) -> dict[str, Any]:
@@ -100,11 +101,19 @@ class Site:
                 if self._site is None:
                     self._site = self._made()
                 return {"reply": wire.encode(self._site.answer(verb, wire.decode(payload)))}
-            except Exception as error:
-                self._logger.error(traceback.format_exc())
-                # a message may quote the site's data, unless it is one that pdmm made for this
-                told = str(error) if isinstance(error, SiteError) else "see the log of the site"
-                return {"error": f"{type(error).__name__}: {told}"}
+            except BaseException as error:  # FLARE would send the text of any other to the server
+                return {"error": self._told(error)}
+
+    def _told(self, error: BaseException) -> str:
+        """What others may know of an error; all of it is kept in the kit."""
+        kind = type(error).__name__
+        try:
+            kept = keep_error(Path(collab.workspace.get_root_dir()))
+            self._logger.error("%s: see %s", kind, kept)
+        except OSError as failure:
+            self._logger.error("%s: its text could not be kept, %s", kind, type(failure).__name__)
+        # a message may quote the site's data, unless it is one that pdmm made for this
+        return f"{kind}: {error if isinstance(error, SiteError) else TOLD}"
 
     @staticmethod
     def _made() -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from pdmm.flare.collab import SETTINGS, run_name
 
 SYNC = 30.0  # seconds that the sites' processes of a job are given to start and to report
+SITE_CONFIG = "config/config_fed_client.json"  # in the part of a job that goes to a site
 POLL = 0.5  # seconds between two looks of a site at whether its job has begun or ended
 
 
@@ -52,27 +53,29 @@ def write_job(
             ],
         },
     )
-    _write(
-        folder / "site" / "config" / "config_fed_client.json",
-        {
-            "format_version": 2,
-            "default_task_fetch_interval": POLL,
-            "executors": [
-                {
-                    "tasks": ["*"],
-                    "executor": {
-                        "id": "executor",
-                        "path": "nvflare.collab.runtime.executor.CollabExecutor",
-                        "args": {"client_obj_id": "_client"},
-                    },
-                }
-            ],
-            "components": [
-                {"id": "_client", "path": "pdmm.flare.collab.Site", "args": {}},
-            ],
-        },
-    )
+    _write(folder / "site" / SITE_CONFIG, site_config())
     return folder
+
+
+def site_config() -> dict[str, Any]:
+    """What a job says to every site. A site takes these very words, and no others."""
+    return {
+        "format_version": 2,
+        "default_task_fetch_interval": POLL,
+        "executors": [
+            {
+                "tasks": ["*"],
+                "executor": {
+                    "id": "executor",
+                    "path": "nvflare.collab.runtime.executor.CollabExecutor",
+                    "args": {"client_obj_id": "_client"},
+                },
+            }
+        ],
+        "components": [
+            {"id": "_client", "path": "pdmm.flare.collab.Site", "args": {}},
+        ],
+    }
 
 
 def _write(path: Path, contents: dict[str, Any]) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pdmm import Problem
-from pdmm.common.whole_files import write_whole
 from pdmm.flare.collab import SETTINGS
+from pdmm.flare.kit_files import read, read_json, rights, write
+from pdmm.flare.private_errors import private_folder
 from pdmm.flare.site_problem import absolute, load
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,11 @@ CLASSES = {
         "nvflare.collab.runtime.executor.CollabExecutor",
     ],
 }
+GUARD = "pdmm.flare.guard.CloseDoors"
+OTHER_JOBS: list[dict[str, Any]] = []  # what else sites let in: a measurement adds its own
+LOG_SENDERS = "nvflare.app_common.logging."
+SITE_REFUSES = ("byoc", "server-predeployed-flwr", "shell_commands", "operate")
+SERVER_REFUSES = ("byoc", "server-predeployed-flwr", "shell_commands")
 READ_TIMEOUT = 10  # whole seconds without a further part of a message
 TEMPORARY = "/tmp/nvflare/"  # where FLARE's own kits keep jobs and snapshots
 
@@ -67,7 +73,7 @@ def provision(folder: Path, sites: Sequence[str], port: int | None = None) -> Ki
     project.add_admin(ADMIN, ORGANISATION, {"role": "project_admin"})
     builders = [
         WorkspaceBuilder(template_file=["master_template.yml"]),
-        StaticFileBuilder(config_folder="config", scheme="grpc"),
+        StaticFileBuilder(config_folder="config", scheme="grpc", require_signed_jobs=True),
         CertBuilder(),
         SignatureBuilder(),
     ]
@@ -91,35 +97,41 @@ def tried_problem(problem: str) -> Problem:
     return found
 
 
-def prepare_site(kit: Path, problem: str) -> None:
-    """Prepare a site's start-up kit: which problem it holds, and that jobs may bring no code.
+def prepare_site(kit: Path, problem: str) -> list[str]:
+    """Prepare a site's start-up kit: which problem it holds, and that it runs pdmm's jobs alone.
 
     `problem` is `module:function` or `/folder/file.py:function`, a function without arguments that
-    makes the site's problem. May be repeated; what else the site has set stays as it is.
+    makes the site's problem. May be repeated; what else the site has set stays as it is. Returns
+    the classes that the site had allowed beside FLARE's own, and that it allows no more.
     """
     kit = _checked(kit, "fed_client.json", "site")
     problem = absolute(problem)
     load(problem)
-    resources = _allow(kit, "site")
-    # FLARE would send what the site logs as errors to the server; it may quote the site's data
-    resources["allow_log_streaming"] = False
+    resources, removed = _allow(kit, "site")
+    _close_doors(resources)
+    removed += _stream_no_logs(resources)
     # seconds between two attempts to sign in: the first often comes before the connection stands
     resources.setdefault("client", {}).setdefault("client_register_interval", 0.25)
-    _write(kit / "local" / "resources.json", resources)
-    _refuse_code(kit)
+    _require_signatures(kit, "fed_client.json")
+    write(kit / "local" / "resources.json", resources)
+    _refuse(kit, SITE_REFUSES)
     _bound_reading(kit)
-    _write(kit / "local" / SETTINGS, {"problem": problem})
+    write(kit / "local" / SETTINGS, {"problem": problem})
+    (kit / "local" / SETTINGS).chmod(0o600)
+    private_folder(kit)
     log.info("prepared %s, the kit of a site whose problem is %s", kit, problem)
+    return removed
 
 
-def prepare_server(kit: Path) -> None:
-    """Prepare a server's start-up kit, so that it may run pdmm's jobs, and none that bring code.
+def prepare_server(kit: Path) -> list[str]:
+    """Prepare a server's start-up kit, so that it runs pdmm's jobs, and none that bring code.
 
     Jobs and snapshots are kept in the kit's folder, if FLARE would keep them in the system's
-    temporary one. May be repeated.
+    temporary one. May be repeated. Returns the classes that the server had allowed beside FLARE's
+    own, and that it allows no more.
     """
     kit = _checked(kit, "fed_server.json", "server")
-    resources = _allow(kit, "server")
+    resources, removed = _allow(kit, "server")
     text = json.dumps(resources).replace(TEMPORARY, f"{kit.resolve()}/storage/")
     resources = json.loads(text)
     for component in resources.get("components", []):
@@ -129,10 +141,14 @@ def prepare_server(kit: Path) -> None:
             arguments.setdefault("min_schedule_interval", 1.0)
             arguments.setdefault("max_schedule_interval", 10.0)
             arguments.setdefault("max_schedule_count", 1000)
-    _write(kit / "local" / "resources.json", resources)
-    _refuse_code(kit)
+    _require_signatures(kit, "fed_server.json")
+    write(kit / "local" / "resources.json", resources)
+    _refuse(kit, SERVER_REFUSES)
     _bound_reading(kit)
+    # checkpoints: the model, and what it takes to go on
+    private_folder(kit)
     log.info("prepared %s, the kit of a server", kit)
+    return removed
 
 
 def _checked(kit: Path, mark: str, whose: str) -> Path:
@@ -145,14 +161,50 @@ def _checked(kit: Path, mark: str, whose: str) -> Path:
     return kit
 
 
-def _allow(kit: Path, whose: str) -> dict[str, Any]:
-    """Add what a pdmm job names to the classes that this node lets a job name."""
-    resources = _read(kit, "resources.json")
-    allowed = resources.setdefault("class_allow_list", [])
-    resources["class_allow_list"] = allowed + [c for c in CLASSES[whose] if c not in allowed]
+def _allow(kit: Path, whose: str) -> tuple[dict[str, Any], list[str]]:
+    """The node's settings where a job may name pdmm's classes alone; the others that it could."""
+    from nvflare.app_common.default_component_policy import DEFAULT_CLASS_ALLOW_LIST
+
+    resources = read(kit, "resources.json")
+    had = resources.get("class_allow_list", [])
+    known = {*DEFAULT_CLASS_ALLOW_LIST, *CLASSES[whose]}
+    resources["class_allow_list"] = list(CLASSES[whose])
     # else FLARE would only warn of a class that is not in the list
     resources["class_list_enforcement_mode"] = "enforce"
-    return resources
+    return resources, [name for name in had if name not in known]
+
+
+def _close_doors(resources: dict[str, Any]) -> None:
+    """Have the site's processes begin with the component that leaves them pdmm's jobs alone."""
+    components = resources.setdefault("components", [])
+    components[:] = [each for each in components if each.get("path") != GUARD]
+    arguments = {"others": OTHER_JOBS} if OTHER_JOBS else {}
+    components.insert(0, {"id": "pdmm_guard", "path": GUARD, "args": arguments})
+
+
+def _stream_no_logs(resources: dict[str, Any]) -> list[str]:
+    """Take out what sends the site's logs to the server: they may quote the site's data."""
+    resources["allow_log_streaming"] = False
+    components = resources["components"]
+    removed = [each for each in components if str(each.get("path")).startswith(LOG_SENDERS)]
+    components[:] = [each for each in components if each not in removed]
+    # every kit of FLARE 2.9 has the first one, and nobody put it there deliberately
+    return [each["path"] for each in removed if each.get("id") != "site_log_streamer"]
+
+
+def _require_signatures(kit: Path, name: str) -> None:
+    """Have FLARE refuse jobs that are not signed, whatever else it would infer."""
+    path = kit / "startup" / name
+    config = read_json(path)
+    if config.get("require_signed_jobs") is True:
+        return
+    if (kit / "startup" / "signature.json").exists():
+        raise ValueError(
+            f"{path} does not say that jobs must be signed, and cannot be changed here, since it "
+            "is signed itself: have the kit provisioned with `require_signed_jobs: true` among "
+            "the arguments of StaticFileBuilder"
+        )
+    write(path, {**config, "require_signed_jobs": True})
 
 
 def _bound_reading(kit: Path) -> None:
@@ -161,50 +213,23 @@ def _bound_reading(kit: Path) -> None:
     Until then the job at the server could not end after a site was killed in mid-reply.
     """
     path = kit / "local" / "comm_config.json"
-    config = _read(kit, path.name) if path.is_file() else {}
+    config = read(kit, path.name) if path.is_file() else {}
     config.setdefault("streaming_read_timeout", READ_TIMEOUT)
-    _write(path, config)
+    write(path, config)
 
 
-def _refuse_code(kit: Path) -> None:
-    """Take from every role the right to bring code with a job; such code evades the class list."""
-    policy = _read(kit, "authorization.json")
+def _refuse(kit: Path, refused: Sequence[str]) -> None:
+    """Take rights from every role, above all that of bringing code, which evades the class list."""
+    policy = read(kit, "authorization.json")
     roles = policy["permissions"]
     for name, role in roles.items():
         # "any" for a role means every right: then each must be named to take one away
-        each = role if isinstance(role, dict) else dict.fromkeys(_rights(), role)
-        roles[name] = {**each, "byoc": "none"}
+        each = role if isinstance(role, dict) else dict.fromkeys(rights(), role)
+        roles[name] = {**each, **dict.fromkeys(refused, "none")}
         # who may manage a job may also ask how far it is
         if "manage_job" in each:
             roles[name].setdefault("app_command", each["manage_job"])
-    _write(kit / "local" / "authorization.json", policy)
-
-
-def _rights() -> list[str]:
-    """Every right that FLARE knows: categories of commands, and the commands in none of them."""
-    from nvflare.apis.fl_constant import AdminCommandNames
-    from nvflare.security.security import COMMAND_CATEGORIES
-
-    values = vars(AdminCommandNames).items()
-    commands = {value for key, value in values if key.isupper() and isinstance(value, str)}
-    single = commands - set(COMMAND_CATEGORIES)
-    return sorted(single | set(COMMAND_CATEGORIES.values()) | {"submit_job", "clone_job"})
-
-
-def _read(kit: Path, name: str) -> dict[str, Any]:
-    """A setting of the node: its own if there is one, else FLARE's default."""
-    for path in (kit / "local" / name, kit / "local" / f"{name}.default"):
-        if path.is_file():
-            try:
-                found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise ValueError(f"{path} is not JSON: {error}") from error
-            return found
-    raise ValueError(f"kit={str(kit)!r} has neither local/{name} nor local/{name}.default")
-
-
-def _write(path: Path, contents: dict[str, Any]) -> None:
-    write_whole(path, (json.dumps(contents, indent=2) + "\n").encode())
+    write(kit / "local" / "authorization.json", policy)
 
 
 def _free_port() -> int:

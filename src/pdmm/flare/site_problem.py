@@ -41,6 +41,16 @@ def load(reference: str) -> Callable[[], Any]:
     return made
 
 
+def file_of(reference: str) -> Path | None:
+    """The file that holds the function, if there is one; the function is not run."""
+    module, _ = _parts(reference)
+    if _is_file(module):
+        return Path(module).expanduser()
+    # a parent package is imported to find the module, as it is when the site runs
+    spec = importlib.util.find_spec(module)
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
 def _parts(reference: str) -> tuple[str, str]:
     module, colon, function = reference.rpartition(":")
     if not (colon and module and function):

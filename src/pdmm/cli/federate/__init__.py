@@ -11,6 +11,7 @@ app = typer.Typer(
 app.command()(demo_command.demo)
 app.command()(kit_commands.site)
 app.command()(kit_commands.server)
+app.command()(kit_commands.check)
 app.command()(run_commands.submit)
 app.command()(run_commands.resume)
 app.command()(run_commands.status)
