@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
@@ -26,6 +26,18 @@ class Signal(Protocol):
     """FLARE's mark that a job is being aborted."""
 
     triggered: bool
+
+
+class UnansweredError(RunAborted):  # type: ignore[misc]  # FLARE has no types
+    """The job was aborted while sites were asked.
+
+    Args:
+        unanswered: the sites that had not answered by then.
+    """
+
+    def __init__(self, unanswered: Sequence[str]) -> None:
+        super().__init__("the job was aborted while sites were asked")
+        self.unanswered = list(unanswered)
 
 
 class FlareConnection:
@@ -66,7 +78,7 @@ class FlareConnection:
         for call in calls:
             while not call.done.wait(min(LOOK, max(0.0, end - time.monotonic()))):
                 if self._abort.triggered:
-                    raise RunAborted("the job was aborted while sites were asked")
+                    raise UnansweredError(_unanswered(calls))
                 if time.monotonic() >= end:
                     break
             # one look at the outcome: a thread that ends later changes nothing any more
@@ -76,12 +88,12 @@ class FlareConnection:
             elif isinstance(outcome, str):
                 failures[call.site] = outcome
             elif isinstance(outcome, RunAborted):
-                raise RunAborted(str(outcome)) from outcome
+                raise UnansweredError(_unanswered(calls)) from outcome
             else:
                 replies[call.site] = outcome
         # an abort closes the connections, which looks as if all sites had fallen silent
         if self._abort.triggered:
-            raise RunAborted("the job was aborted while sites were asked")
+            raise UnansweredError(_unanswered(calls))
         return replies, failures
 
 
@@ -125,6 +137,11 @@ class _Call(threading.Thread):
         if "unreachable" in cause.lower() or "comm_error" in cause.lower():
             return f"gone: it cannot be reached ({cause})"
         return cause
+
+
+def _unanswered(calls: Sequence[_Call]) -> list[str]:
+    """The sites that have not answered: the answer of the others came long before an abort."""
+    return sorted(call.site for call in calls if not isinstance(call.outcome, dict))
 
 
 def _silent(timeout: float) -> str:
