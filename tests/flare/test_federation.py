@@ -20,7 +20,8 @@ from builders import federation_problem as fp
 from pdmm.cli.app import app
 from pdmm.flare import job as jobs
 from pdmm.flare import kits, model_files, runs
-from pdmm.flare.processes import MARK, LocalFederation
+from pdmm.flare.marked import MARK
+from pdmm.flare.processes import LocalFederation
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
 SITES = ["ana", "ben", "cyd"]
