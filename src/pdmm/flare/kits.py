@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pdmm import Problem
-from pdmm.common.whole_files import write_whole
+from pdmm.common.whole_files import private_folder, write_whole
 from pdmm.flare.collab import SETTINGS
 from pdmm.flare.site_problem import absolute, load
 
@@ -31,6 +31,7 @@ CLASSES = {
     ],
 }
 READ_TIMEOUT = 10  # whole seconds without a further part of a message
+STORAGE = "storage"  # in a server's kit
 TEMPORARY = "/tmp/nvflare/"  # where FLARE's own kits keep jobs and snapshots
 
 
@@ -120,7 +121,7 @@ def prepare_server(kit: Path) -> None:
     """
     kit = _checked(kit, "fed_server.json", "server")
     resources = _allow(kit, "server")
-    text = json.dumps(resources).replace(TEMPORARY, f"{kit.resolve()}/storage/")
+    text = json.dumps(resources).replace(TEMPORARY, f"{kit.resolve()}/{STORAGE}/")
     resources = json.loads(text)
     for component in resources.get("components", []):
         if component.get("id") == "job_scheduler":
@@ -130,6 +131,7 @@ def prepare_server(kit: Path) -> None:
             arguments.setdefault("max_schedule_interval", 10.0)
             arguments.setdefault("max_schedule_count", 1000)
     _write(kit / "local" / "resources.json", resources)
+    private_folder(kit / STORAGE)  # FLARE keeps models there, in files that anybody may read
     _refuse_code(kit)
     _bound_reading(kit)
     log.info("prepared %s, the kit of a server", kit)
