@@ -258,7 +258,8 @@ class Admin:
         session.api._print_hci = log.debug
         try:
             session.try_connect(min(timeout, 5.0))
-        except BaseException:
+        except Exception:
+            # not after Ctrl-C: of a session that is half made FLARE would print an error
             _closed(session)
             raise
         return session
