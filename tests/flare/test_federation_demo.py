@@ -48,19 +48,19 @@ def test_the_demonstration_leaves_nothing_behind(
         process.stdout.read()
         code = process.wait(30)
     assert code == (-number if number == signal.SIGKILL else 128 + number)
-    _wait_for_the_guard(tmp_path)
+    _wait_for_the_caretaker(tmp_path)
     assert not _of(tmp_path)
     assert not list(tmp_path.glob("pdmm-demo-*"))
 
 
-def _wait_for_the_guard(folder: Path) -> None:
+def _wait_for_the_caretaker(folder: Path) -> None:
     end = time.monotonic() + 60
     while _of(folder) and time.monotonic() < end:
         time.sleep(0.1)
 
 
 def _of(folder: Path) -> list[psutil.Process]:
-    """The processes of a federation in a folder, with its guard."""
+    """The processes of a federation in a folder, with its caretaker."""
     return [p for p in psutil.process_iter() if str(folder) in " ".join(_words(p))]
 
 

@@ -1,7 +1,7 @@
 """A whole federation on this machine, each node a process of its own: for demonstrations and tests.
 
 Every process that it starts carries a mark, by which alone it is found and ended. If the process
-that holds the federation is killed, a guard takes everything down.
+that holds the federation is killed, a caretaker takes everything down.
 """
 
 import logging
@@ -20,7 +20,7 @@ from typing import Self
 import psutil
 
 from pdmm.flare.admin import Admin
-from pdmm.flare.guard import Guard
+from pdmm.flare.caretaker import Caretaker
 from pdmm.flare.kits import ORGANISATION, Kits, prepare_server, prepare_site, provision
 from pdmm.flare.marked import MARK, end, marked, send
 
@@ -64,7 +64,7 @@ class LocalFederation:
         self.timeout = timeout
         self._given = folder
         self._temporary = temporary or folder is None
-        self._guard: Guard | None = None
+        self._caretaker: Caretaker | None = None
         self._mark = uuid.uuid4().hex
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self.folder: Path
@@ -82,7 +82,7 @@ class LocalFederation:
         self.folder = self._given or Path(tempfile.mkdtemp(prefix="pdmm-federation-"))
         try:
             # before the first private key is made
-            self._guard = Guard(self._mark, self.folder if self._temporary else None)
+            self._caretaker = Caretaker(self._mark, self.folder if self._temporary else None)
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / "tmp").mkdir(exist_ok=True)
             self.kits = provision(self.folder / "kits", self.sites)
@@ -100,15 +100,15 @@ class LocalFederation:
 
     def stop(self) -> None:
         """End every process of the federation, and remove its folder if it is temporary."""
-        guard, self._guard = self._guard, None
+        caretaker, self._caretaker = self._caretaker, None
         try:
             self._take_down()
         except BaseException:
-            if guard is not None:
-                guard.alarm()
+            if caretaker is not None:
+                caretaker.alarm()
             raise
-        if guard is not None:
-            guard.dismiss()
+        if caretaker is not None:
+            caretaker.dismiss()
 
     def _take_down(self) -> None:
         found = self._processes()

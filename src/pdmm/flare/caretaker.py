@@ -1,7 +1,7 @@
 """A process that outlives the one that holds a federation, and takes down what that one left.
 
 A process that is killed cannot end its nodes, nor remove the folder with their private keys. So it
-starts a guard first, and keeps a pipe to it open. Whatever ends the holder closes the pipe.
+starts a caretaker first, and keeps a pipe to it open. Whatever ends the holder closes the pipe.
 """
 
 import shutil
@@ -15,11 +15,11 @@ from pdmm.flare.marked import end, marked
 
 DONE = b"done"  # what the holder says if there is nothing left to do
 QUIET = 1.0  # seconds without a process after which none is expected to come
-LONGEST = 30.0  # seconds for the guard's work, at most
+LONGEST = 30.0  # seconds for the caretaker's work, at most
 PAUSE = 0.1
 
 
-class Guard:
+class Caretaker:
     """Started before the first node, and told when the last one has ended.
 
     Args:
@@ -28,7 +28,7 @@ class Guard:
     """
 
     def __init__(self, federation: str, folder: Path | None) -> None:
-        command = [sys.executable, "-m", "pdmm.flare.guard", federation]
+        command = [sys.executable, "-m", "pdmm.flare.caretaker", federation]
         if folder is not None:
             command.append(str(folder.resolve()))
         self._process = subprocess.Popen(
@@ -36,7 +36,7 @@ class Guard:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            # what ends the holder from a terminal must not end its guard
+            # what ends the holder from a terminal must not end its caretaker
             start_new_session=True,
         )
 

@@ -1,4 +1,4 @@
-"""The guard of a federation: what is left when its holder is killed, and what is not its affair."""
+"""The caretaker of a federation: what is left when its holder is killed, and what is not its affair."""
 
 import os
 import subprocess
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pdmm.flare.guard import DONE, watch
+from pdmm.flare.caretaker import DONE, watch
 from pdmm.flare.marked import MARK, marked
 
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """A process of each of two federations, by their marks."""
-    monkeypatch.setattr("pdmm.flare.guard.QUIET", 0.0001)
+    monkeypatch.setattr("pdmm.flare.caretaker.QUIET", 0.0001)
     started = {}
     for _ in range(2):
         mark = uuid.uuid4().hex
