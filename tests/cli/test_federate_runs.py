@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import pdmm
 from pdmm.cli.app import app
 from pdmm.common.packing import unpack
-from pdmm.flare import model_files, runs
+from pdmm.flare import model_files, overview, runs
 from pdmm.flare.admin import AdminError
 
 RESULT = {"rounds": 12, "bytes": 3_000_000, "reason": "all 12 rounds done", "choices": ["rho = 2"]}
@@ -162,8 +162,8 @@ def test_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ([], [], ["Sites connected: none", "No runs yet."]),
         (["ana", "ben"], jobs, ["Sites connected: ana, ben", "round 3 of 9", "certified"]),
     ):
-        found = runs.Overview(list(sites), list(rows))
-        monkeypatch.setattr(runs, "overview", lambda kit, found=found: found)
+        found = overview.Overview(list(sites), list(rows))
+        monkeypatch.setattr(overview, "overview", lambda kit, found=found: found)
         done = invoke("status", "--kit", str(tmp_path))
         assert done.exit_code == 0, done.output
         assert all(text in words(done) for text in says), done.output
@@ -177,7 +177,7 @@ def test_status_is_whole_in_any_terminal(
     why = "site [north] returned, in round 3, dz that is not finite:\nsee x.py:a: there"
     rows = [(name, "2026-01-01 12:00:00", "submitted", why), ("b", "", "finished", "")]
     monkeypatch.setenv("COLUMNS", width)
-    monkeypatch.setattr(runs, "overview", lambda kit: runs.Overview(["ana"], rows))
+    monkeypatch.setattr(overview, "overview", lambda kit: overview.Overview(["ana"], rows))
     done = invoke("status", "--kit", str(tmp_path))
     sites, headings, first, second = done.output.splitlines()
     assert sites == "Sites connected: ana"

@@ -6,8 +6,11 @@ import re
 import signal
 import socket
 import ssl
+import stat
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,8 @@ from builders import federation_problem as fp
 from pdmm.cli.app import app
 from pdmm.flare import job as jobs
 from pdmm.flare import kits, model_files, runs
-from pdmm.flare.processes import MARK, LocalFederation
+from pdmm.flare.marked import MARK
+from pdmm.flare.processes import LocalFederation
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
 SITES = ["ana", "ben", "cyd"]
@@ -217,6 +221,35 @@ def test_a_site_that_returns_nan_is_named(federation: LocalFederation, folder: P
     done = cli.invoke(app, ["federate", "submit", *other, "--weights", "ana=1,ben=2"])
     assert done.exit_code == 1
     assert "but the sites are ana, ben, cyd" in done.output
+
+
+def test_two_submissions_of_one_name_at_the_same_moment(federation: LocalFederation) -> None:
+    """One gets its own model, and the other a sentence: nobody is given another's model."""
+    name, together = runs.new_name(), threading.Barrier(2, timeout=60)
+    weights = {"a": None, "b": {"ana": 1.0, "ben": 1.0, "cyd": 50.0}}
+
+    def submission(who: str) -> Any:
+        together.wait()
+        try:
+            settings = asked(run=name, rounds=20, weights=weights[who], absent="wait")
+            return runs.complete(federation.kits.admin, settings, sites=SITES)
+        except runs.RunError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip("ab", pool.map(submission, "ab"), strict=True))
+    ((winner, model),) = ((w, m) for w, m in found.items() if not isinstance(m, str))
+    assert model.result["run"] == name
+    assert model.result["owner"] == kits.ADMIN
+    w = None if weights[winner] is None else np.array([1.0, 1.0, 50.0])
+    own = pdmm.solve(fp.functions(range(fp.CLIENTS)), fp.METHOD, 20, weights=w)
+    assert np.abs(model.x - own.x).max() <= 1e-10 * np.abs(own.x).max()
+    (refused,) = (text for text in found.values() if isinstance(text, str))
+    assert "choose another name" in refused or "goes on already" in refused
+    # What the server keeps is its own alone.
+    kept = federation.kits.server / "pdmm"
+    paths = [kept, kept / name, *(kept / name).iterdir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600, 0o700}
 
 
 # --- who is refused -------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -16,8 +17,19 @@ from pdmm.cli.app import app
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
 
 
-def test_the_demonstration_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
-    """It has begun its processes when it is interrupted, and none is left."""
+@pytest.mark.parametrize(
+    ("number", "when"),
+    [
+        (signal.SIGINT, "all connected"),
+        (signal.SIGTERM, "provisioning"),
+        (signal.SIGKILL, "all connected"),
+    ],
+    ids=["ctrl-c", "term", "kill"],
+)
+def test_the_demonstration_leaves_nothing_behind(
+    number: signal.Signals, when: str, tmp_path: Path
+) -> None:
+    """It has begun its processes when it is ended, and none is left, nor a private key."""
     environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "pdmm.cli", "federate", "demo", "--sites", "2"]
     with subprocess.Popen(
@@ -30,14 +42,26 @@ def test_the_demonstration_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "all connected" in line:
+            if when in line:
                 break
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         process.stdout.read()
-        assert process.wait(30) == 130
-    left = [p for p in psutil.process_iter() if str(tmp_path) in " ".join(_words(p))]
-    assert not left
+        code = process.wait(30)
+    assert code == (-number if number == signal.SIGKILL else 128 + number)
+    _wait_for_the_caretaker(tmp_path)
+    assert not _of(tmp_path)
     assert not list(tmp_path.glob("pdmm-demo-*"))
+
+
+def _wait_for_the_caretaker(folder: Path) -> None:
+    end = time.monotonic() + 60
+    while _of(folder) and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+def _of(folder: Path) -> list[psutil.Process]:
+    """The processes of a federation in a folder, with its caretaker."""
+    return [p for p in psutil.process_iter() if str(folder) in " ".join(_words(p))]
 
 
 def _words(process: psutil.Process) -> list[str]:

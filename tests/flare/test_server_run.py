@@ -1,8 +1,11 @@
 """What the server of a federation does with a job, without the federation."""
 
-import fcntl
 import json
+import os
+import stat
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pdmm
 from builders import cases
 from builders.ranks import close
 from builders.sites import SHARES, SILENT, Absence, FakeSites, Fault
+from pdmm.common.lock import Lock
 from pdmm.common.packing import unpack
 from pdmm.flare import model_files, runs
 from pdmm.flare import server_run as server
@@ -80,10 +84,11 @@ def test_a_job_gives_the_model_of_one_process(tmp_path: Path) -> None:
 def test_a_run_goes_on_and_is_not_begun_twice(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     whole, _ = done(asked(rounds=30, run="other", absent="wait"), tmp_path / "other")
-    first, _ = done(asked(absent="wait"), tmp_path)
+    first_asked = {**asked(absent="wait"), "token": "1"}
+    first, _ = done(first_asked, tmp_path)
     with pytest.raises(ValueError, match="there is a run one at this server already"):
         done(asked(), tmp_path)
-    same, told = done({**asked(absent="wait"), "again": True}, tmp_path)
+    same, told = done(first_asked, tmp_path)
     assert (same.x == first.x).all()
     assert not told  # it had come to its end
     with pytest.raises(ValueError, match="rounds is 7, but 20 are done"):
@@ -105,12 +110,95 @@ def test_a_run_that_never_began_can_be_begun_again(tmp_path: Path) -> None:
 
 
 def test_two_jobs_do_not_work_on_one_run(tmp_path: Path) -> None:
+    ours = {**asked(), "token": "1"}
+    lock = Lock(tmp_path / "kept" / server.SETTINGS)
+    lock.acquire()
+    with pytest.raises(RuntimeError, match="another job works on the run one"):
+        done(ours, tmp_path)
+    lock.release()
+    done(ours, tmp_path)
+    lock.acquire()
+    with pytest.raises(RuntimeError, match="another job works on the run one"):
+        done(ours, tmp_path)
+    # Another submission need not wait for the end of this one to be told.
+    with pytest.raises(ValueError, match="there is a run one at this server already"):
+        done({**ours, "token": "2"}, tmp_path)
+    lock.release()
+
+
+def test_of_two_submissions_at_the_same_moment_one_is_refused(tmp_path: Path) -> None:
+    """Each is begun again where trying again may help, as a researcher's command does it."""
     (tmp_path / "kept").mkdir()
-    with open(tmp_path / "kept" / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(RuntimeError, match="another job works on this run"):
-            done(asked(), tmp_path)
-    done(asked(), tmp_path)
+    first = threading.Barrier(2, timeout=60)
+
+    def submission(token: str) -> model_files.Model | str:
+        weights = {"ana": 1.0, "ben": 1.0, "cyd": 50.0 if token == "b" else 1.0}
+        mine = json.loads(json.dumps({**asked(weights=weights), "token": token, "owner": "ada"}))
+        out = tmp_path / token
+        first.wait()
+        while True:
+            try:
+                sites = FakeSites(cases.softmax, SHARES)
+                server.run(mine, sites, tmp_path / "kept", out, lambda told: None)
+                return model_files.read_model(out / server.MODEL)
+            except ValueError as error:
+                return str(error)
+            except RuntimeError:
+                continue
+
+    with ThreadPoolExecutor(2) as pool:
+        found = dict(zip("ab", pool.map(submission, "ab"), strict=True))
+    models = {token: each for token, each in found.items() if isinstance(each, model_files.Model)}
+    (winner,) = models
+    assert models[winner].result["token"] == winner
+    w = np.concatenate(
+        [
+            np.full(len(SHARES[n]), 50.0 if (winner, n) == ("b", "cyd") else 1.0)
+            for n in sorted(SHARES)
+        ]
+    )
+    assert close(
+        models[winner].x, pdmm.solve(cases.softmax(range(cases.M)), METHOD, 20, weights=w).x
+    )
+    (refused,) = (each for each in found.values() if isinstance(each, str))
+    assert "there is a run one at this server already, of another submission" in refused
+
+
+def test_a_run_is_its_owners(tmp_path: Path) -> None:
+    first, _ = done({**asked(), "token": "1", "owner": "ada"}, tmp_path)
+    assert (first.result["owner"], first.result["run"]) == ("ada", "one")
+    for job in ({**asked(), "token": "1"}, {**asked(), "token": "2"}, runs.resumption("one")):
+        with pytest.raises(ValueError, match="belongs to ada, who alone can resume it"):
+            done({**job, "owner": "bob"}, tmp_path)
+    again, _ = done({**runs.resumption("one"), "owner": "ada"}, tmp_path)
+    assert again.result["token"] == "1"
+
+
+def test_what_the_server_writes_is_its_own_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        done(asked(), tmp_path)
+    finally:
+        os.umask(before)
+    for folder in ("kept", "out"):
+        paths = sorted((tmp_path / folder).iterdir())
+        assert paths
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+        assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [server.SETTINGS, server.CHECKPOINT, f"{server.CHECKPOINT}.history", "settings.json.lock"],
+)
+def test_a_link_in_the_folder_of_a_run_is_not_followed(name: str, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / name).symlink_to(mine)
+    with pytest.raises((ValueError, OSError), match=r"is a link.*remove it"):
+        done(asked(), tmp_path)
+    assert mine.read_text() == "mine"
 
 
 def test_a_site_that_is_away_stops_neither_checkpoints_nor_certificates(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pdmm.common.checks import whole
 from pdmm.common.team import ElsewhereError, Team, Vector
+from pdmm.engines.waiting import Waiting
 
 MISSING = "engine=MPI() needs mpi4py and an MPI library: pip install 'pdmm[mpi]'"
 
@@ -20,7 +21,8 @@ class MPI:
 
     Every rank calls :func:`pdmm.solve` with the same arguments, except for ``problem``, which
     has its own clients alone; every rank gets the same result. A round ends in one Allreduce.
-    An error that nobody catches ends all ranks.
+    An error that nobody catches ends all ranks. A rank that has waited for the others for a minute
+    says so on stderr, and again after two, four, eight: those that do not are the ones to look at.
 
     Args:
         communicator: of mpi4py; all processes (COMM_WORLD) if not given.
@@ -82,19 +84,22 @@ class MPITeam(Team):
     def __init__(self, communicator: Any, library: Any) -> None:
         self.communicator, self.library = communicator, library
         self.rank, self.size = communicator.Get_rank(), communicator.Get_size()
+        self.waiting = Waiting(self.rank, self.size)
 
     def sum(self, values: Vector) -> Vector:
         if self.size == 1:
             return values
         total = np.empty(np.shape(values))
         source = np.ascontiguousarray(values, dtype=np.float64)
-        self.communicator.Allreduce(source, total, op=self.library.SUM)
+        with self.waiting:
+            self.communicator.Allreduce(source, total, op=self.library.SUM)
         return total
 
     def gather(self, value: Any) -> list[Any]:
         if self.size == 1:
             return [value]
-        found: list[Any] = self.communicator.allgather(value)
+        with self.waiting:
+            found: list[Any] = self.communicator.allgather(value)
         return found
 
 

@@ -1,12 +1,11 @@
 """Runs between organisations: what a researcher calls. NVIDIA FLARE carries the messages."""
 
 from pdmm.flare.model_files import Model, read_model
+from pdmm.flare.overview import Overview, overview
 from pdmm.flare.runs import (
-    Overview,
     RunError,
     complete,
     named_method,
-    overview,
     resumption,
     settings,
 )

@@ -1,14 +1,13 @@
 """The names of :mod:`pdmm.federation`, where scripts of version 0.1 look for them."""
 
 from pdmm.flare.model_files import Model, history_path, read_model
+from pdmm.flare.overview import Overview, overview
 from pdmm.flare.runs import (
-    Overview,
     RunError,
     checked_name,
     complete,
     named_method,
     new_name,
-    overview,
     resumption,
     settings,
 )

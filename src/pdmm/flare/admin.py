@@ -1,7 +1,5 @@
 """What an admin does with a federation: submit a run, follow it, fetch its result."""
 
-import contextlib
-import io
 import json
 import logging
 import shutil
@@ -22,7 +20,7 @@ from nvflare.fuel.flare_api.api_spec import (
     NoReply,
     SessionClosed,
 )
-from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
+from nvflare.fuel.flare_api.flare_api import Session
 
 from pdmm.flare.collab import OUTCOME, PROGRESS, RESULT
 from pdmm.flare.job import write_job
@@ -39,6 +37,7 @@ STATES: dict[str, State] = {
     "FINISHED:ABORTED": "aborted",
 }
 CANNOT_RUN = ("FINISHED:FAILED_TO_RUN", "FINISHED:CAN_NOT")  # refused, or never begun
+TRIES = 2  # to sign in, before FLARE says that the server cannot be reached
 PAUSE = 0.5  # seconds between two attempts to connect
 STALE = 40.0  # seconds without a sign of life after which a site does not count as connected
 T = TypeVar("T")
@@ -56,6 +55,10 @@ class Status:
     detail: str = ""
     final: bool = False
     """Whether it failed for a reason that trying again does not remove."""
+    unanswered: tuple[str, ...] = ()
+    """Sites that had been asked, and had not answered, when FLARE ended the job."""
+    round: int | None = None
+    """How many rounds were done then."""
 
     @property
     def over(self) -> bool:
@@ -78,7 +81,7 @@ class Admin:
                 "startup/fed_admin.json, as `nvflare provision` makes it"
             )
         self._kit = Path(kit).resolve()
-        self._user: str = json.loads(config.read_text(encoding="utf-8"))["admin"]["username"]
+        self.user: str = json.loads(config.read_text(encoding="utf-8"))["admin"]["username"]
         self._patience = patience
         self._session: Session | None = None
         # what matters of FLARE's log comes back as an error; without a handler it goes to stderr
@@ -154,6 +157,11 @@ class Admin:
         meta = self._do(lambda session: session.get_job_meta(job))
         return sorted((meta.get("deploy_map") or {}).get("site", []))
 
+    def submitter_of(self, job: str) -> str:
+        """The user who submitted a job, as the server has verified it."""
+        meta = self._do(lambda session: session.get_job_meta(job))
+        return str(meta.get("submitter_name", ""))
+
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs that the server knows, as FLARE describes them."""
         found: list[dict[str, Any]] = self._do(lambda session: session.list_jobs())
@@ -197,7 +205,13 @@ class Admin:
             return Status("finished", f"the run came to its end; some site did not ({word})")
         final = bool(outcome.get("final")) or word.startswith(CANNOT_RUN)
         if outcome.get("failure"):
-            return Status("failed", outcome["failure"], final)
+            return Status(
+                "failed",
+                outcome["failure"],
+                final,
+                unanswered=tuple(outcome.get("unanswered") or ()),
+                round=outcome.get("round"),
+            )
         notes = [*(meta.get("job_deploy_detail") or []), *(meta.get("schedule_history") or [])]
         bad = [note for note in notes if not note.endswith((": OK", ": scheduled"))]
         why = "; ".join(bad) or "see the logs of the server and sites"
@@ -237,11 +251,18 @@ class Admin:
                 raise AdminError(f"the server refused: {error}") from error
 
     def _connected(self, timeout: float) -> Session:
-        # FLARE prints that it connects, where a command's own output belongs
-        with contextlib.redirect_stdout(io.StringIO()):
-            return new_secure_session(
-                self._user, str(self._kit), timeout=min(timeout, 5.0), auto_login_max_tries=2
-            )
+        session = Session(username=self.user, startup_path=str(self._kit))
+        session.api.auto_login_max_tries = TRIES
+        # FLARE prints that it connects, where a command's own output belongs. Other threads may
+        # print meanwhile: so it is this session that is silenced, and not sys.stdout.
+        session.api._print_hci = log.debug
+        try:
+            session.try_connect(min(timeout, 5.0))
+        except Exception:
+            # not after Ctrl-C: of a session that is half made FLARE would print an error
+            _closed(session)
+            raise
+        return session
 
 
 def _last_error(folder: Path) -> str:

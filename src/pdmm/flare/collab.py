@@ -11,19 +11,25 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.job_def import JobMetaKey
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import RunAborted
 from nvflare.fuel.utils.log_utils import get_obj_logger
 
+from pdmm.common.whole_files import private_folder, write_whole
 from pdmm.engines.sites.roster import SiteError, SiteLostError
 from pdmm.flare import wire
 from pdmm.flare.connection import FlareConnection
+from pdmm.flare.lost_sites import in_words
+from pdmm.flare.ownership import OWNER
 from pdmm.flare.private_errors import TOLD, keep_error, keep_others_out
 from pdmm.flare.site_problem import load
 
 PROGRESS = "pdmm_progress"  # the app command by which an admin asks how far a run is
 SETTINGS = "pdmm.json"  # in the job: settings of the run; in a site's kit: its problem
 RESULT = "pdmm"  # the folder of a job's result, and of a server's kit, that is ours
+ENDED = "the site's function ended the process by sys.exit, or as if by Ctrl-C, which it must not"
 OUTCOME = "outcome.json"  # in a job's result: whether the run came to its end, or why it did not
 
 
@@ -43,22 +49,27 @@ class Server:
         context, workspace = collab.fl_ctx, collab.workspace
         job = context.get_job_id()
         out = Path(workspace.get_result_root(job)) / RESULT
-        out.mkdir(parents=True, exist_ok=True)
+        private_folder(out)
         outcome: dict[str, Any] = {"finished": False}
         try:
             path = Path(workspace.get_app_config_dir(job)) / SETTINGS
             settings = json.loads(path.read_text(encoding="utf-8"))
-            folder = Path(workspace.get_root_dir()) / RESULT / run_name(settings)
-            folder.mkdir(parents=True, exist_ok=True)
+            # who submitted is what FLARE has verified, whatever the job says
+            meta = context.get_prop(FLContextKey.JOB_META) or {}
+            settings[OWNER] = meta.get(JobMetaKey.SUBMITTER_NAME.value)
+            runs = Path(workspace.get_root_dir()) / RESULT
+            private_folder(runs)
             context.get_engine().register_app_command(PROGRESS, self._reported)
             proxies = {proxy.name: proxy for proxy in collab.context.clients}
             connection = FlareConnection(proxies, collab.context.abort_signal)
-            run(settings, connection, folder, out, self._report)
+            run(settings, connection, runs / run_name(settings), out, self._report)
             outcome["finished"] = True
-        except RunAborted:
-            outcome["failure"] = (
-                "FLARE ended the job: the process of a site was lost, or an admin aborted it"
-            )
+        except RunAborted as abort:
+            unanswered = getattr(abort, "unanswered", [])
+            done = self._progress.get("round")
+            outcome["failure"] = in_words(unanswered, done)
+            outcome["unanswered"] = unanswered
+            outcome["round"] = done
             raise
         except Exception as error:
             known = isinstance(error, SiteError | SiteLostError)
@@ -67,7 +78,7 @@ class Server:
             outcome["final"] = isinstance(error, ValueError | TypeError | KeyError)
             raise
         finally:
-            (out / OUTCOME).write_text(json.dumps(outcome), encoding="utf-8")
+            write_whole(out / OUTCOME, json.dumps(outcome).encode(), private=True)
 
     def _report(self, progress: dict[str, Any]) -> None:
         # replaced, never changed: the thread that answers an admin may be reading the old one
@@ -101,7 +112,8 @@ class Site:
                 if self._site is None:
                     self._site = self._made()
                 return {"reply": wire.encode(self._site.answer(verb, wire.decode(payload)))}
-            except BaseException as error:  # FLARE would send the text of any other to the server
+            except BaseException as error:
+                # FLARE would send the text of any error to the server, or take it for silence
                 return {"error": self._told(error)}
 
     def _told(self, error: BaseException) -> str:
@@ -112,6 +124,8 @@ class Site:
             self._logger.error("%s: see %s", kind, kept)
         except OSError as failure:
             self._logger.error("%s: its text could not be kept, %s", kind, type(failure).__name__)
+        if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
+            return f"{kind}: {ENDED}"
         # a message may quote the site's data, unless it is one that pdmm made for this
         return f"{kind}: {error if isinstance(error, SiteError) else TOLD}"
 

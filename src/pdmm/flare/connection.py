@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
@@ -28,6 +28,18 @@ class Signal(Protocol):
     """FLARE's mark that a job is being aborted."""
 
     triggered: bool
+
+
+class UnansweredError(RunAborted):  # type: ignore[misc]  # FLARE has no types
+    """The job was aborted while sites were asked.
+
+    Args:
+        unanswered: the sites that had not answered by then.
+    """
+
+    def __init__(self, unanswered: Sequence[str]) -> None:
+        super().__init__("the job was aborted while sites were asked")
+        self.unanswered = list(unanswered)
 
 
 class FlareConnection:
@@ -68,7 +80,7 @@ class FlareConnection:
         for call in calls:
             while not call.done.wait(min(LOOK, max(0.0, end - time.monotonic()))):
                 if self._abort.triggered:
-                    raise RunAborted("the job was aborted while sites were asked")
+                    raise UnansweredError(_unanswered(calls))
                 if time.monotonic() >= end:
                     break
             # one look at the outcome: a thread that ends later changes nothing any more
@@ -78,12 +90,12 @@ class FlareConnection:
             elif isinstance(outcome, str):
                 failures[call.site] = outcome
             elif isinstance(outcome, RunAborted):
-                raise RunAborted(str(outcome)) from outcome
+                raise UnansweredError(_unanswered(calls)) from outcome
             else:
                 replies[call.site] = outcome
         # an abort closes the connections, which looks as if all sites had fallen silent
         if self._abort.triggered:
-            raise RunAborted("the job was aborted while sites were asked")
+            raise UnansweredError(_unanswered(calls))
         return replies, failures
 
 
@@ -136,6 +148,11 @@ def _in_a_line(text: Any) -> str:
     """What a site says went wrong, without what a terminal could take for a command."""
     line = "".join(c if c.isprintable() else " " for c in str(text)[:LONGEST_ERROR])
     return line if len(str(text)) <= LONGEST_ERROR else f"{line} ..."
+
+
+def _unanswered(calls: Sequence[_Call]) -> list[str]:
+    """The sites that have not answered: the answer of the others came long before an abort."""
+    return sorted(call.site for call in calls if not isinstance(call.outcome, dict))
 
 
 def _silent(timeout: float) -> str:

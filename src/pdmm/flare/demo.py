@@ -90,11 +90,12 @@ def run(
     w = np.array([weights[name] for name in sorted(names)])
     best = pdmm.solve(whole, weights=w, tolerance=1e-25)
     with ExitStack() as stack:
+        # removed here, or by the federation, which does so even if this process is killed
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pdmm-demo-")))
         problems = {name: _write_site(folder / "data" / name, data[name]) for name in names}
         say(f"provisioning a server and {sites} sites under {folder}")
         begun = perf_counter()
-        federation = stack.enter_context(LocalFederation(names, problems, folder / "federation"))
+        federation = stack.enter_context(LocalFederation(names, problems, folder, temporary=True))
         say(
             f"all connected after {perf_counter() - begun:.0f} s: {sites + 1} processes on "
             "127.0.0.1, each with a certificate of its own"

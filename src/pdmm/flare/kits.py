@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pdmm import Problem
+from pdmm.common.whole_files import private_folder
 from pdmm.flare.collab import SETTINGS
 from pdmm.flare.kit_files import read, read_json, rights, write
-from pdmm.flare.private_errors import private_folder
+from pdmm.flare.private_errors import FOLDER
 from pdmm.flare.site_problem import absolute, load
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ LOG_SENDERS = "nvflare.app_common.logging."
 SITE_REFUSES = ("byoc", "server-predeployed-flwr", "shell_commands", "operate")
 SERVER_REFUSES = ("byoc", "server-predeployed-flwr", "shell_commands")
 READ_TIMEOUT = 10  # whole seconds without a further part of a message
+STORAGE = "storage"  # in a server's kit
 TEMPORARY = "/tmp/nvflare/"  # where FLARE's own kits keep jobs and snapshots
 
 
@@ -118,7 +120,7 @@ def prepare_site(kit: Path, problem: str) -> list[str]:
     _bound_reading(kit)
     write(kit / "local" / SETTINGS, {"problem": problem})
     (kit / "local" / SETTINGS).chmod(0o600)
-    private_folder(kit)
+    private_folder(kit / FOLDER)
     log.info("prepared %s, the kit of a site whose problem is %s", kit, problem)
     return removed
 
@@ -132,7 +134,7 @@ def prepare_server(kit: Path) -> list[str]:
     """
     kit = _checked(kit, "fed_server.json", "server")
     resources, removed = _allow(kit, "server")
-    text = json.dumps(resources).replace(TEMPORARY, f"{kit.resolve()}/storage/")
+    text = json.dumps(resources).replace(TEMPORARY, f"{kit.resolve()}/{STORAGE}/")
     resources = json.loads(text)
     for component in resources.get("components", []):
         if component.get("id") == "job_scheduler":
@@ -143,10 +145,11 @@ def prepare_server(kit: Path) -> list[str]:
             arguments.setdefault("max_schedule_count", 1000)
     _require_signatures(kit, "fed_server.json")
     write(kit / "local" / "resources.json", resources)
+    private_folder(kit / STORAGE)  # FLARE keeps models there, in files that anybody may read
     _refuse(kit, SERVER_REFUSES)
     _bound_reading(kit)
     # checkpoints: the model, and what it takes to go on
-    private_folder(kit)
+    private_folder(kit / FOLDER)
     log.info("prepared %s, the kit of a server", kit)
     return removed
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 
-from pdmm.common.whole_files import write_whole
+from pdmm.common.whole_files import write_together
 
 
 @dataclass(frozen=True)
@@ -42,24 +42,26 @@ def check_out(out: Path, force: bool = False) -> None:
     for path in (out, history_path(out)):
         if path.is_dir():
             raise ValueError(f"out={str(out)!r}: {path} is a folder, and must be a file")
-        if path.exists() and not force:
-            raise ValueError(
-                f"out={str(out)!r}: {path} is there already. Give another name, or say by --force "
-                "(force=True) that it may be written over"
-            )
+        if os.path.lexists(path) and not force:
+            raise ValueError(_there(out, path))
     folder = next(place for place in out.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ValueError(f"out={str(out)!r}: nothing can be written to {folder}")
 
 
-def write_model(out: Path, model: bytes, history: bytes) -> None:
-    """Write a model and its history, or neither."""
+def write_model(out: Path, model: bytes, history: bytes, force: bool = False) -> None:
+    """Write a model and its history, or neither; over what is there only where that is forced."""
+    check_out(out, force)
     beside = history_path(out)
-    new = not beside.exists()
-    write_whole(beside, history)
     try:
-        write_whole(out, model)
-    except BaseException:
-        if new:
-            beside.unlink(missing_ok=True)
-        raise
+        write_together({beside: history, out: model}, replace=force)
+    except FileExistsError as error:  # it has come since the check
+        place = beside if os.path.lexists(beside) else out
+        raise ValueError(_there(out, place)) from error
+
+
+def _there(out: Path, path: Path) -> str:
+    return (
+        f"out={str(out)!r}: {path} is there already. Give another name, or say by --force "
+        "(force=True) that it may be written over"
+    )

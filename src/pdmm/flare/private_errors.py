@@ -10,6 +10,8 @@ import time
 import traceback
 from pathlib import Path
 
+from pdmm.common.whole_files import private_folder
+
 FOLDER, FILE = "pdmm", "errors.log"  # in the site's kit
 LARGEST = 5_000_000  # bytes, after which the file is begun anew; the last one is kept
 TOLD = f"see {FOLDER}/{FILE} in the site's kit"
@@ -18,7 +20,8 @@ OURS = ("nvflare", "pdmm.flare")  # who writes into FLARE's logs; their words qu
 
 def keep_error(kit: Path) -> Path:
     """Write down the error that is being handled, with its traceback; returns the file."""
-    folder = private_folder(kit)
+    folder = kit / FOLDER
+    private_folder(folder)
     path = folder / FILE
     if path.is_file() and path.stat().st_size > LARGEST:
         os.replace(path, folder / f"{FILE}.1")
@@ -27,14 +30,6 @@ def keep_error(kit: Path) -> Path:
         os.fchmod(file.fileno(), 0o600)  # whatever it was before
         file.write(text)
     return path
-
-
-def private_folder(kit: Path) -> Path:
-    """The folder of a kit that only the kit's owner may enter."""
-    folder = kit / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
-    folder.chmod(0o700)
-    return folder
 
 
 def keep_others_out() -> None:

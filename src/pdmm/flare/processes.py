@@ -1,7 +1,7 @@
 """A whole federation on this machine, each node a process of its own: for demonstrations and tests.
 
-Every process that it starts carries a mark in its environment, which the processes of jobs
-inherit. By this mark alone processes are found and ended, also those whose parent has died.
+Every process that it starts carries a mark, by which alone it is found and ended. If the process
+that holds the federation is killed, a caretaker takes everything down.
 """
 
 import logging
@@ -20,14 +20,14 @@ from typing import Self
 import psutil
 
 from pdmm.flare.admin import Admin
+from pdmm.flare.caretaker import Caretaker
 from pdmm.flare.kits import ORGANISATION, Kits, prepare_server, prepare_site, provision
+from pdmm.flare.marked import MARK, end, marked, send
 
 log = logging.getLogger(__name__)
 
-MARK = "PDMM_FEDERATION_NODE"
 SERVER = "server"
 LOOK = 0.05  # seconds between two looks at a log
-GRACE = 1.0  # seconds between asking a process to end and ending it
 READY = {
     "server": "Server started",
     "client": "Successfully registered client",
@@ -38,9 +38,15 @@ HEARTBEAT = 2.0  # seconds between two signs of life of a site
 class LocalFederation:
     """A server and sites on this machine, over mutually authenticated TLS on 127.0.0.1.
 
-    A context manager: on leaving it, every process is ended, and the folder is removed if none was
-    given. `problem` is `module:function` or `/folder/file.py:function`, one for all sites or one
-    for each.
+    A context manager: on leaving it, every process is ended, and the folder is removed if it is
+    temporary. The same is done if this process is killed.
+
+    Args:
+        sites: their names.
+        problem: `module:function` or `/folder/file.py:function`, one for all sites or one for each.
+        folder: where everything lies; a temporary one is made, if it is not given.
+        timeout: seconds for a node to start.
+        temporary: whether a folder that is given is removed too.
     """
 
     def __init__(
@@ -49,6 +55,7 @@ class LocalFederation:
         problem: str | Mapping[str, str],
         folder: Path | None = None,
         timeout: float = 60.0,
+        temporary: bool = False,
     ) -> None:
         self.sites = list(sites)
         if isinstance(problem, str):
@@ -56,6 +63,8 @@ class LocalFederation:
         self.problems = {site: problem[site] for site in sites}
         self.timeout = timeout
         self._given = folder
+        self._temporary = temporary or folder is None
+        self._caretaker: Caretaker | None = None
         self._mark = uuid.uuid4().hex
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self.folder: Path
@@ -72,6 +81,8 @@ class LocalFederation:
         """Make and prepare the kits, start all nodes, and wait until all sites are connected."""
         self.folder = self._given or Path(tempfile.mkdtemp(prefix="pdmm-federation-"))
         try:
+            # before the first private key is made
+            self._caretaker = Caretaker(self._mark, self.folder if self._temporary else None)
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / "tmp").mkdir(exist_ok=True)
             self.kits = provision(self.folder / "kits", self.sites)
@@ -88,16 +99,27 @@ class LocalFederation:
             raise
 
     def stop(self) -> None:
-        """End every process of the federation, and remove its folder if it was temporary."""
+        """End every process of the federation, and remove its folder if it is temporary."""
+        caretaker, self._caretaker = self._caretaker, None
+        try:
+            self._take_down()
+        except BaseException:
+            if caretaker is not None:
+                caretaker.alarm()
+            raise
+        if caretaker is not None:
+            caretaker.dismiss()
+
+    def _take_down(self) -> None:
         found = self._processes()
         log.info("ending %d processes of the federation", len(found))
-        _end(found)
+        end(found)
         # again, for what a process started while it was being ended
-        _end(self._processes())
+        end(self._processes())
         for node in self._nodes.values():
             node.wait()
         self._nodes.clear()
-        if self._given is None:
+        if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def admin(self, patience: float = 10.0) -> Admin:
@@ -131,11 +153,11 @@ class LocalFederation:
 
     def freeze(self, name: str) -> None:
         """Stop a node and its jobs where they are, as if the machine slept."""
-        _signal(self._processes(name), signal.SIGSTOP)
+        send(self._processes(name), signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
         """Let a frozen node go on."""
-        _signal(self._processes(name), signal.SIGCONT)
+        send(self._processes(name), signal.SIGCONT)
 
     def log(self, name: str, lines: int = 20) -> str:
         """The end of what a node has printed."""
@@ -204,25 +226,15 @@ class LocalFederation:
     def _kill(self, name: str) -> None:
         self._kit(name)
         log.info("killing %s and its jobs", name)
-        _signal(self._processes(name), signal.SIGKILL)
+        send(self._processes(name), signal.SIGKILL)
         # while dead and not yet waited for, its jobs would take it to be alive
         if name in self._nodes:
             self._nodes.pop(name).wait()
-        _signal(self._processes(name), signal.SIGKILL)
+        send(self._processes(name), signal.SIGKILL)
 
     def _processes(self, name: str | None = None) -> list[psutil.Process]:
         """The living processes of a node and of its jobs, or of all nodes."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                mark = process.environ().get(MARK, "")
-                dead = process.status() == psutil.STATUS_ZOMBIE
-            except (psutil.Error, OSError):
-                continue  # another user's, or gone meanwhile
-            federation, _, node = mark.partition("/")
-            if federation == self._mark and name in (None, node) and not dead:
-                found.append(process)
-        return found
+        return marked(self._mark, name)
 
 
 def _command(process: psutil.Process) -> list[str]:
@@ -231,21 +243,3 @@ def _command(process: psutil.Process) -> list[str]:
     except psutil.Error:
         return []
     return words
-
-
-def _signal(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
-    for process in processes:
-        try:
-            process.send_signal(number)
-        except psutil.NoSuchProcess:
-            continue
-
-
-def _end(processes: Sequence[psutil.Process]) -> None:
-    """Ask processes to end, and end those that have not after a moment."""
-    _signal(processes, signal.SIGTERM)
-    # one that is frozen hears nothing until it goes on
-    _signal(processes, signal.SIGCONT)
-    _, left = psutil.wait_procs(processes, timeout=GRACE)
-    _signal(left, signal.SIGKILL)
-    psutil.wait_procs(left, timeout=GRACE)

@@ -5,7 +5,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,9 @@ import pdmm
 from pdmm.common.checks import not_negative, one_of, positive, whole
 from pdmm.common.packing import Arrays, pack
 from pdmm.flare.admin import Admin, Status
+from pdmm.flare.lost_sites import LostSites
 from pdmm.flare.model_files import Model, check_out, read_model, write_model
+from pdmm.flare.ownership import TOKEN, check_own, new_token, not_yours
 from pdmm.flare.server_run import HISTORY, MODEL
 from pdmm.methods.registry import METHODS
 
@@ -122,6 +124,9 @@ def complete(
 ) -> Model:
     """Have a federation do a run, and take it up again from its checkpoint where it must be.
 
+    The model is that of this call, or of the run that it resumes: where somebody else has given
+    the same name to a run, however late, it is an error.
+
     Args:
         kit: an admin's start-up kit.
         asked: what :func:`settings` gave.
@@ -139,8 +144,12 @@ def complete(
     if sites is not None:
         check_weights(weights, sites)
     names, again = list(sites) if sites is not None else None, 0
+    if not asked.get("resume"):
+        asked = {**asked, TOKEN: new_token()}
+    lost = LostSites()
     with Admin(kit, patience=wait) as admin:
-        job, states = None, _jobs(admin, asked["run"])
+        # This saves a job. Whether the name is taken is decided at the server, one job at a time.
+        job, states = None, _jobs(admin, asked)
         running = [number for number, status in states.items() if not status.over]
         done = [number for number, status in states.items() if status.state == "finished"]
         if running and not asked.get("resume"):
@@ -149,7 +158,7 @@ def complete(
             job = running[0]
             say("the run goes on still, as it was asked to: its model is fetched when it is done")
         elif done and asked.get("resume") and not asked.get("more_rounds"):
-            return _fetched(admin, done[0], out, again, force)
+            return _fetched(admin, done[0], asked, out, again, force)
         if names is None:
             names = next((s for s in map(admin.sites_of, states) if s), None) or admin.sites()
             if not names:
@@ -157,11 +166,10 @@ def complete(
             check_weights(weights, names)
         say(f"sites: {', '.join(names)}")
         while True:
-            again_asked = {**asked, "again": again > 0}
-            job = job or admin.submit(again_asked, asked["run"], names)
+            job = job or admin.submit(asked, asked["run"], names)
             status = _follow(admin, job, names, wait, show)
             if status.state == "finished":
-                return _fetched(admin, job, out, again, force)
+                return _fetched(admin, job, asked, out, again, force)
             if status.state == "aborted":
                 raise RunError(
                     "an admin aborted the run; to go on from its checkpoint: "
@@ -169,19 +177,30 @@ def complete(
                 )
             if status.final:
                 raise RunError(status.detail)
+            why = lost.told(status.detail, status.unanswered, status.round)
             if again >= restarts:
                 raise RunError(
                     f"the run was taken up {restarts} times and did not come to its end: "
-                    f"{status.detail}. When that is mended: {_how_to_resume(asked)}"
+                    f"{why}. When that is mended: {_how_to_resume(asked)}"
                 )
             again, job = again + 1, None
-            say(f"{status.detail}; taking the run up from its checkpoint ({again} of {restarts})")
+            say(f"{why}; taking the run up from its checkpoint ({again} of {restarts})")
 
 
-def _jobs(admin: Admin, run: str) -> dict[str, Status]:
-    """The jobs that worked on a run, or do: the newest first."""
+def _jobs(admin: Admin, asked: dict[str, Any]) -> dict[str, Status]:
+    """The jobs that worked on a run, or do: the newest first. Who resumes has none but their own.
+
+    The owner of a run is who submitted it.
+    """
+    run = asked["run"]
     jobs = sorted(admin.jobs(), key=lambda job: str(job.get("submit_time")), reverse=True)
     numbers = [str(job["job_id"]) for job in jobs if job.get("job_name") == run]
+    if asked.get("resume"):
+        others = {number: admin.submitter_of(number) for number in numbers}
+        own = [number for number in numbers if others[number] == admin.user]
+        if numbers and not own:
+            raise RunError(not_yours(run, others[numbers[-1]]))
+        numbers = own
     return {number: admin.status(number) for number in numbers}
 
 
@@ -233,26 +252,37 @@ def _follow(
     return status
 
 
-def _fetched(admin: Admin, job: str, out: Path | None, again: int, force: bool) -> Model:
+def _fetched(
+    admin: Admin,
+    job: str,
+    asked: dict[str, Any],
+    out: Path | None,
+    again: int,
+    force: bool,
+) -> Model:
     with tempfile.TemporaryDirectory(prefix="pdmm-model-") as folder:
         admin.result(job, Path(folder))
         model = Path(folder) / MODEL
         if not model.is_file():
             raise RunError(f"job {job} has ended, but there is no model in its result")
+        found = read_model(model, again)
+        try:
+            check_own(found.result, asked, admin.user)
+        except ValueError as error:
+            raise RunError(f"job {job} has ended, but {error}") from None
         if out is not None:
-            _check_out_again(out, force)
-            write_model(out, model.read_bytes(), (Path(folder) / HISTORY).read_bytes())
-        return read_model(model, again)
+            _write(out, model, Path(folder) / HISTORY, asked, force)
+        return found
 
 
-def _check_out_again(out: Path, force: bool) -> None:
-    """A run takes long: something may be there by now."""
+def _write(out: Path, model: Path, history: Path, asked: dict[str, Any], force: bool) -> None:
+    """Write what was fetched; a run takes long, and something may be there by now."""
     try:
-        check_out(out, force)
+        write_model(out, model.read_bytes(), history.read_bytes(), force)
     except ValueError as error:
         raise RunError(
-            f"the run is done, but its model is not written: {error}. To fetch it then: pdmm "
-            "federate resume NAME --kit ... --out ..."
+            f"the run is done, but its model is not written: {error}. To fetch it then: "
+            + _how_to_resume(asked)
         ) from None
 
 
@@ -264,30 +294,3 @@ def check_weights(weights: Mapping[str, float] | None, sites: Sequence[str]) -> 
         f"weights are for {', '.join(sorted(weights))}, but the sites are "
         f"{', '.join(sorted(sites))}: each of these needs one"
     )
-
-
-@dataclass(frozen=True)
-class Overview:
-    """A federation, as it stands."""
-
-    sites: list[str]
-    """Those that are connected."""
-    runs: list[tuple[str, str, str, str]]
-    """Name, when it began, state, and how far it is, of every job; the newest first."""
-
-
-def overview(kit: Path) -> Overview:
-    """Which sites are connected, and how the runs stand."""
-    with Admin(kit) as admin:
-        rows: list[tuple[str, str, str, str]] = []
-        for job in sorted(admin.jobs(), key=lambda job: str(job.get("submit_time")), reverse=True):
-            status = admin.status(str(job["job_id"]))
-            far = "" if status.state == "finished" else status.detail
-            if status.state == "running":
-                told = admin.progress(str(job["job_id"]))
-                if told is not None:
-                    here, all_sites = len(told["answering"]), len(told["sites"])
-                    far = f"round {told['round']} of {told['rounds']}, {here} of {all_sites} sites"
-            began = str(job.get("submit_time", ""))[:19].replace("T", " ")
-            rows.append((str(job.get("job_name", "")), began, status.state, far))
-        return Overview(admin.sites(), rows)

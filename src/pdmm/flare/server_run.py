@@ -14,10 +14,12 @@ import numpy as np
 from safetensors.numpy import save
 
 import pdmm
+from pdmm.common.lock import Lock
 from pdmm.common.packing import pack, unpack
-from pdmm.common.whole_files import write_whole
+from pdmm.common.whole_files import private_folder, write_together, write_whole
 from pdmm.engines.sites.roster import Connection
 from pdmm.engines.sites.sites import Sites
+from pdmm.flare.ownership import OWNER, TOKEN, check_owner
 
 CHECKPOINT, SETTINGS = "run.safetensors", "settings.json"  # in the folder of a run
 MODEL, HISTORY = "model.safetensors", "history.csv"
@@ -34,48 +36,72 @@ def run(
     """Do what a job asks for, and leave the model in a folder.
 
     Args:
-        settings: what was asked for, as JSON.
+        settings: what was asked for, as JSON, and whose it is.
         connection: to the sites.
         folder: where the run's checkpoint is; it outlives this process.
         out: where the model goes.
         report: takes what an onlooker is told after every round.
     """
-    with _alone(folder):
+    private_folder(folder)
+    private_folder(out)
+    _check_plain(folder)
+    with _alone(settings, folder):
         settings = _begun(settings, folder)
         sites = Sites(connection, settings["timeout"], settings["patience"], settings["absent"])
         result = _solved(settings, sites, folder / CHECKPOINT, report)
-    write_whole(out / HISTORY, _csv(result).encode())
-    write_whole(out / MODEL, _model(result, sites))
+    files = {out / HISTORY: _csv(result).encode(), out / MODEL: _model(result, sites, settings)}
+    write_together(files, private=True)
+
+
+def _check_plain(folder: Path) -> None:
+    """Refuse links, which nobody has reason to put here: they may lead to anybody's file."""
+    for name in (SETTINGS, CHECKPOINT):
+        if (folder / name).is_symlink():
+            raise ValueError(f"{folder / name} is a link, not a plain file: remove it")
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(settings: dict[str, Any], folder: Path) -> Iterator[None]:
     """Nobody else works on the run: not a job that FLARE has given up and that lives on."""
-    import fcntl  # which a researcher's Windows has not, and need not have
-
-    with open(folder / "lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RuntimeError("another job works on this run still") from None
+    lock = Lock(folder / SETTINGS)
+    try:
+        lock.acquire()
+    except BlockingIOError as error:
+        # A job of somebody else need not wait: when this one has ended, it is refused too.
+        kept = _kept(folder)
+        check_owner(settings, kept, begun=bool(kept))
+        raise RuntimeError(f"another job works on the run {settings['run']} still") from error
+    try:
         yield
+    finally:
+        lock.release()
+
+
+def _kept(folder: Path) -> dict[str, Any]:
+    """What the server knows of a run: nothing, where there is none."""
+    path = folder / SETTINGS
+    if not path.exists():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def _begun(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What was asked for when the run began, with what is asked for now; kept for later."""
-    path, begun = folder / SETTINGS, (folder / CHECKPOINT).exists()
-    again = settings.get("again") or settings.get("resume")
-    if begun and not again:
-        raise ValueError(
-            f"there is a run {settings['run']} at this server already: go on with it by pdmm "
-            "federate resume, or choose another name"
-        )
-    if settings.get("resume") and not path.exists():
+    """What was asked for when the run began, with what is asked for now; kept for later.
+
+    The caller has the lock: of two submissions at the same moment, one is first.
+    """
+    kept = _kept(folder)
+    begun = (folder / CHECKPOINT).exists()
+    check_owner(settings, kept, begun)
+    if settings.get("resume") and not kept:
         raise ValueError(f"there is no run {settings['run']} at this server to go on with")
-    kept = json.loads(path.read_text(encoding="utf-8")) if again and path.exists() else {}
+    if not begun and not settings.get("resume"):
+        kept = {}
     asked = {**kept, **{name: value for name, value in settings.items() if value is not None}}
-    once = ("again", "resume", "more_rounds")  # of this job alone
-    write_whole(path, json.dumps({k: v for k, v in asked.items() if k not in once}).encode())
+    once = ("resume", "more_rounds")  # of this job alone
+    text = json.dumps({k: v for k, v in asked.items() if k not in once})
+    write_whole(folder / SETTINGS, text.encode(), private=True)
     return {**dict.fromkeys(settings), **asked}
 
 
@@ -159,7 +185,7 @@ def _csv(result: pdmm.Result) -> str:
     return text.getvalue()
 
 
-def _model(result: pdmm.Result, sites: Sites) -> bytes:
+def _model(result: pdmm.Result, sites: Sites, settings: dict[str, Any]) -> bytes:
     certificate, history = result.certificate, result.history
     said = {
         "reason": result.reason,
@@ -174,5 +200,8 @@ def _model(result: pdmm.Result, sites: Sites) -> bytes:
         "sites": {name: place.stop - place.start for name, place in sites.places.items()},
         "choices": list(result.choices),
         "shares": None if result.sites is None else [asdict(row) for row in result.sites],
+        "run": settings["run"],
+        OWNER: settings.get(OWNER),
+        TOKEN: settings.get(TOKEN),
     }
     return save({"x": result.x}, metadata={"format": "pdmm model", "result": json.dumps(said)})

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-PRIVATE = 0o600
+from pdmm.common.whole_files import PRIVATE, private_folder
+
 FILE = "audit.jsonl"
 
 
@@ -67,7 +68,7 @@ class Audit:
         self.kept: list[Entry] = []
         if self.path is None:
             return
-        make_private(self.path.parent)
+        private_folder(self.path.parent)
         for entry in entries_of(self.path):
             self._count(entry)
 
@@ -129,12 +130,6 @@ def entries_of(path: Path) -> Iterator[Entry]:
                     f"{path}, line {number}: this is no entry of an audit. Put the file back as it "
                     "was: the site counts by it what has left"
                 ) from error
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder that its owner alone may look into."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
 
 
 def _append(path: Path, line: bytes) -> None:

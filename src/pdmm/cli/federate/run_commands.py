@@ -150,7 +150,7 @@ def status(kit: Kit) -> None:
     """Show which sites are connected, and how the runs stand."""
     console = terminal()
     with explained(console):
-        from pdmm.flare.runs import overview
+        from pdmm.flare.overview import overview
 
         found = overview(kit)
         say = speaker(console)

@@ -1,13 +1,14 @@
 """What the commands for federations print: words, progress, and errors in one sentence."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
+from pdmm.cli.federate.signals import as_ctrl_c
 from pdmm.cli.terminal import text_column
 
 Say = Callable[[str], None]
@@ -25,14 +26,17 @@ def explained(console: Console) -> Iterator[None]:
     from pdmm.flare.admin import AdminError
     from pdmm.flare.runs import RunError
 
-    try:
-        yield
-    except (AdminError, RunError, ValueError, OSError, RuntimeError, ArithmeticError) as error:
-        console.print(f"Error: {error}", style="red", soft_wrap=True)
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        console.print("Stopped.")
-        raise typer.Exit(130) from None
+    with as_ctrl_c() as ending:
+        try:
+            yield
+        except (AdminError, RunError, ValueError, OSError, RuntimeError, ArithmeticError) as error:
+            with suppress(OSError):  # of a terminal that was closed
+                console.print(f"Error: {error}", style="red", soft_wrap=True)
+            raise typer.Exit(ending.code(1)) from None
+        except KeyboardInterrupt:
+            with suppress(OSError):
+                console.print("Stopped.")
+            raise typer.Exit(ending.code(130)) from None
 
 
 @contextmanager
