@@ -1,4 +1,4 @@
-"""The caretaker of a federation: what is left when its holder is killed, and what it leaves alone."""
+"""The caretaker: what is left when a federation's holder is killed, and what it leaves alone."""
 
 import os
 import subprocess

@@ -27,6 +27,7 @@ from pdmm.flare import job as jobs
 from pdmm.flare import kits, model_files, runs
 from pdmm.flare.marked import MARK
 from pdmm.flare.processes import LocalFederation
+from pdmm.privacy.policy import Policy
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
 SITES = ["ana", "ben", "cyd"]
@@ -42,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def federation(folder: Path) -> Iterator[LocalFederation]:
     problems = {name: fp.write(folder, k) for k, name in enumerate(SITES)}
     _talkative(Path(problems["ben"].rpartition(":")[0]), folder)
-    with LocalFederation(SITES, problems, folder / "nodes") as started:
+    with LocalFederation(SITES, problems, folder / "nodes", policy=Policy.open()) as started:
         yield started
     marked = [p for p in psutil.process_iter() if MARK in _environment(p)]
     assert not [p for p in marked if str(folder) in " ".join(p.cmdline())]

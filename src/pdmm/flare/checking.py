@@ -8,13 +8,13 @@ from stat import S_IMODE
 from typing import Any, NamedTuple
 
 from pdmm.flare import kit_certificates as certificates
-from pdmm.flare.collab import SETTINGS
 from pdmm.flare.kit_files import read, read_json
 from pdmm.flare.kits import CLASSES, GUARD, LOG_SENDERS, SERVER_REFUSES, SITE_REFUSES
+from pdmm.flare.names import POLICY, SETTINGS
 from pdmm.flare.private_errors import FILE, FOLDER
 from pdmm.flare.site_problem import file_of
+from pdmm.privacy.policy import Policy
 
-POLICY = "policy.toml"
 # What FLARE's own kits of a site begin with; whatever else is there runs beside every job.
 COMPONENTS = {
     GUARD,
@@ -192,9 +192,7 @@ def _policy(kit: Path) -> tuple[bool, str]:
     path = kit / "local" / POLICY
     if not path.exists():
         return True, f"there is no local/{POLICY}: pdmm's default policy holds"
-    import tomllib
-
-    tomllib.loads(path.read_text(encoding="utf-8"))
+    Policy.read(path)
     closed, found = _unchangeable(path)
     return closed, f"local/{POLICY} can be read; {found}"
 

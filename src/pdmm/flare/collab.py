@@ -22,12 +22,12 @@ from pdmm.engines.sites.roster import SiteError, SiteLostError
 from pdmm.flare import wire
 from pdmm.flare.connection import FlareConnection
 from pdmm.flare.lost_sites import in_words
+from pdmm.flare.names import SETTINGS
 from pdmm.flare.ownership import OWNER
 from pdmm.flare.private_errors import TOLD, keep_error, keep_others_out
-from pdmm.flare.site_problem import load
+from pdmm.privacy.refusals import Refused
 
 PROGRESS = "pdmm_progress"  # the app command by which an admin asks how far a run is
-SETTINGS = "pdmm.json"  # in the job: settings of the run; in a site's kit: its problem
 RESULT = "pdmm"  # the folder of a job's result, and of a server's kit, that is ours
 ENDED = "the site's function ended the process by sys.exit, or as if by Ctrl-C, which it must not"
 OUTCOME = "outcome.json"  # in a job's result: whether the run came to its end, or why it did not
@@ -126,18 +126,19 @@ class Site:
             self._logger.error("%s: its text could not be kept, %s", kind, type(failure).__name__)
         if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
             return f"{kind}: {ENDED}"
+        if isinstance(error, Refused):  # whose reason is in the site's audit alone
+            return f"{kind}: {error}"
         # a message may quote the site's data, unless it is one that pdmm made for this
         return f"{kind}: {error if isinstance(error, SiteError) else TOLD}"
 
     @staticmethod
     def _made() -> Any:
         # here, not above: the server needs none of it
-        from pdmm.engines.sites.site import Site as ProblemSite
+        from pdmm.flare.site_kit import site_of_kit, submitter
 
-        path = Path(collab.workspace.get_site_config_dir()) / SETTINGS
-        if not path.is_file():
-            raise SiteError(f"this site has no {SETTINGS}: prepare its kit with a problem first")
-        return ProblemSite(load(json.loads(path.read_text(encoding="utf-8"))["problem"]))
+        workspace = collab.workspace
+        job = Path(workspace.get_run_dir(collab.fl_ctx.get_job_id()))
+        return site_of_kit(Path(workspace.get_root_dir()), submitter(job))
 
 
 def _quiet() -> None:

@@ -17,7 +17,7 @@ from pdmm.flare.model_files import Model
 from pdmm.flare.processes import LocalFederation
 from pdmm.flare.runs import complete, settings
 
-PATIENTS = 400
+PATIENTS = 1000
 FEATURES = 20
 CLASSES = 3
 L2 = 1e-2

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pdmm.flare.collab import SETTINGS, run_name
+from pdmm.flare.collab import run_name
+from pdmm.flare.names import SETTINGS
 
 SYNC = 30.0  # seconds that the sites' processes of a job are given to start and to report
 SITE_CONFIG = "config/config_fed_client.json"  # in the part of a job that goes to a site

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +11,12 @@ from typing import Any
 
 from pdmm import Problem
 from pdmm.common.whole_files import private_folder
-from pdmm.flare.collab import SETTINGS
 from pdmm.flare.kit_files import read, read_json, rights, write
+from pdmm.flare.names import SETTINGS
 from pdmm.flare.private_errors import FOLDER
+from pdmm.flare.site_kit import write_policy
 from pdmm.flare.site_problem import absolute, load
+from pdmm.privacy.policy import Policy
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +74,7 @@ def provision(folder: Path, sites: Sequence[str], port: int | None = None) -> Ki
     project = Project("pdmm", "pdmm on one machine", props={"api_version": 3})
     project.set_server(SERVER, ORGANISATION, {"fed_learn_port": port, "admin_port": port})
     for site in sites:
-        project.add_client(site, ORGANISATION, {})
+        project.add_client(site, organisation_of(site), {})
     project.add_admin(ADMIN, ORGANISATION, {"role": "project_admin"})
     builders = [
         WorkspaceBuilder(template_file=["master_template.yml"]),
@@ -90,6 +93,11 @@ def provision(folder: Path, sites: Sequence[str], port: int | None = None) -> Ki
     return Kits(server=root / SERVER, sites=kits, admin=root / ADMIN, port=port)
 
 
+def organisation_of(site: str) -> str:
+    """Each site of a federation on this machine is an organisation of its own."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", site)
+
+
 def tried_problem(problem: str) -> Problem:
     """Make a site's problem once, to see that it can be made."""
     found = load(problem)()
@@ -99,16 +107,23 @@ def tried_problem(problem: str) -> Problem:
     return found
 
 
-def prepare_site(kit: Path, problem: str) -> list[str]:
+def prepare_site(kit: Path, problem: str, policy: Path | Policy | None = None) -> list[str]:
     """Prepare a site's start-up kit: which problem it holds, and that it runs pdmm's jobs alone.
 
-    `problem` is `module:function` or `/folder/file.py:function`, a function without arguments that
-    makes the site's problem. May be repeated; what else the site has set stays as it is. Returns
-    the classes that the site had allowed beside FLARE's own, and that it allows no more.
+    May be repeated; what else the site has set stays as it is. Returns the classes that the site
+    had allowed beside FLARE's own, and that it allows no more.
+
+    Args:
+        kit: the start-up kit.
+        problem: `module:function` or `/folder/file.py:function`, a function without arguments that
+            makes the site's problem.
+        policy: what the site allows, or the file of it. If not given, the policy that is there
+            stays, and the default one is written where there is none.
     """
     kit = _checked(kit, "fed_client.json", "site")
     problem = absolute(problem)
     load(problem)
+    write_policy(kit, policy)
     resources, removed = _allow(kit, "site")
     _close_doors(resources)
     removed += _stream_no_logs(resources)

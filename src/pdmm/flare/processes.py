@@ -21,8 +21,16 @@ import psutil
 
 from pdmm.flare.admin import Admin
 from pdmm.flare.caretaker import Caretaker
-from pdmm.flare.kits import ORGANISATION, Kits, prepare_server, prepare_site, provision
+from pdmm.flare.kits import (
+    ORGANISATION,
+    Kits,
+    organisation_of,
+    prepare_server,
+    prepare_site,
+    provision,
+)
 from pdmm.flare.marked import MARK, end, marked, send
+from pdmm.privacy.policy import Policy
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +55,7 @@ class LocalFederation:
         folder: where everything lies; a temporary one is made, if it is not given.
         timeout: seconds for a node to start.
         temporary: whether a folder that is given is removed too.
+        policy: of all sites, or its file; the default one, if not given.
     """
 
     def __init__(
@@ -56,12 +65,14 @@ class LocalFederation:
         folder: Path | None = None,
         timeout: float = 60.0,
         temporary: bool = False,
+        policy: Path | Policy | None = None,
     ) -> None:
         self.sites = list(sites)
         if isinstance(problem, str):
             problem = dict.fromkeys(sites, problem)
         self.problems = {site: problem[site] for site in sites}
         self.timeout = timeout
+        self.policy = policy
         self._given = folder
         self._temporary = temporary or folder is None
         self._caretaker: Caretaker | None = None
@@ -88,7 +99,7 @@ class LocalFederation:
             self.kits = provision(self.folder / "kits", self.sites)
             prepare_server(self.kits.server)
             for site, problem in self.problems.items():
-                prepare_site(self.kits.sites[site], problem)
+                prepare_site(self.kits.sites[site], problem, self.policy)
             # the server first: a site that finds none waits a second before it tries again
             self.start_server()
             offsets = {site: self._launch(site) for site in self.sites}
@@ -178,7 +189,8 @@ class LocalFederation:
             raise RuntimeError(f"{name} runs already")
         (kit / "transfer").mkdir(exist_ok=True)
         kind = "server" if name == SERVER else "client"
-        words = ["secure_train=true", f"org={ORGANISATION}", "config_folder=config"]
+        owner = ORGANISATION if name == SERVER else organisation_of(name)
+        words = ["secure_train=true", f"org={owner}", "config_folder=config"]
         if kind == "client":
             words += [f"uid={name}", f"heart_beat_interval={HEARTBEAT}"]
         module = f"nvflare.private.fed.app.{kind}.{kind}_train"

@@ -63,6 +63,7 @@ def settings(
     timeout: float = 60.0,
     patience: float = 600.0,
     absent: str = "skip",
+    verify: str = "server",
     every: int = 10,
     run: str | None = None,
 ) -> dict[str, Any]:
@@ -78,6 +79,7 @@ def settings(
     if isinstance(held, dict) and "code" in held:
         raise ValueError("regulariser must be one of pdmm's: a job carries no code")
     one_of("absent", absent, ("skip", "wait"))
+    one_of("verify", verify, ("server", "sites"))
     return {
         "run": new_name() if run is None else checked_name(run),
         "method": packed,
@@ -94,6 +96,7 @@ def settings(
         "timeout": positive("timeout", timeout),
         "patience": not_negative("patience", patience),
         "absent": absent,
+        "verify": verify,
         "every": whole("every", every, at_least=1),
     }
 

@@ -47,7 +47,14 @@ def run(
     _check_plain(folder)
     with _alone(settings, folder):
         settings = _begun(settings, folder)
-        sites = Sites(connection, settings["timeout"], settings["patience"], settings["absent"])
+        sites = Sites(
+            connection,
+            settings["timeout"],
+            settings["patience"],
+            settings["absent"],
+            verify=settings.get("verify") or "server",
+            run=settings["run"],
+        )
         result = _solved(settings, sites, folder / CHECKPOINT, report)
     files = {out / HISTORY: _csv(result).encode(), out / MODEL: _model(result, sites, settings)}
     write_together(files, private=True)
@@ -121,7 +128,8 @@ def _solved(
         unpack(settings["method"], {}),
         regulariser=unpack(settings["regulariser"], arrays),
         weights=_weights(settings["weights"], sites),
-        checkpoint=path,
+        # Sites that compute x take no memory from a server: such a run begins again.
+        checkpoint=None if sites.verified else path,
         callback=tell,
         **given,
     )

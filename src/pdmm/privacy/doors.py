@@ -133,7 +133,7 @@ class Doors:
         for reason in self.objections(problem):
             raise Reason(reason, counts=False)
         self._check_study(study)
-        self.most = _most(problem)
+        self.measure(problem)
         if self.watches:
             self.watch.tables = problem.tables()
 
@@ -151,6 +151,13 @@ class Doors:
                 f"{policy.runs_per_day}",
                 counts=False,
             )
+
+    def measure(self, problem: Problem) -> None:
+        """See how much the site's answers can tell at all."""
+        policy = self.policy
+        if self.contents is None:
+            self.contents = contents_of(problem, policy.stated_rows, policy.stated_columns)
+        self.most = _most(problem)
 
     def objections(self, problem: Problem) -> list[str]:
         """Why the site's table may not be asked about at all, in sentences; none if it may."""

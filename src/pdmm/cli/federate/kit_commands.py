@@ -1,11 +1,19 @@
-"""``pdmm federate site``, ``server`` and ``check``: start-up kits are prepared and looked at."""
+"""``pdmm federate site``, ``server``, ``check`` and ``audit``: what operators do with a kit."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pdmm.cli.federate.options import Kit
+from pdmm.cli.federate.policy_words import (
+    HEADINGS,
+    count_words,
+    entry_words,
+    lines_of,
+    table_words,
+    who_words,
+)
 from pdmm.cli.federate.showing import Say, explained, speaker
 from pdmm.cli.terminal import terminal
 
@@ -15,26 +23,100 @@ def site(
     problem: Annotated[
         str, typer.Option(help="module:function or file.py:function that returns the problem.")
     ],
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the site allows, a TOML file. If left out, the policy that is there stays, "
+            "and one with every default and its reason is written where there is none."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what a study would be allowed.")
+    ] = False,
     attempt: Annotated[
         bool, typer.Option("--try/--no-try", help="Make the problem once, to see that it can be.")
     ] = True,
 ) -> None:
-    """Prepare a site's start-up kit: its problem, and what jobs may ask for. Run it at the site."""
+    """Prepare a site's start-up kit: its problem, and what may be asked of it. Run it at the site.
+
+    The site itself enforces its policy, whatever the server or a researcher does.
+    """
     console = terminal()
     say = speaker(console)
     with explained(console):
         from pdmm.flare.kits import CLASSES, prepare_site, tried_problem
+        from pdmm.flare.names import POLICY
         from pdmm.flare.private_errors import FILE, FOLDER
 
-        made = repr(tried_problem(problem)) if attempt else "not tried"
-        removed = prepare_site(kit, problem)
+        made = tried_problem(problem) if attempt or dry_run else None
+        if dry_run:
+            say(f"{problem}: {made!r}")
+            _say_what_is_allowed(say, kit, made, policy)
+            say("Nothing was written.")
+            return
+        removed = prepare_site(kit, problem, policy)
         say(f"{kit} is prepared.")
-        say(f"- its problem is {problem}: {made}; it is made when a run begins, and stays here")
+        told = "not tried" if made is None else repr(made)
+        say(f"- its problem is {problem}: {told}; it is made when a run begins, and stays here")
         _say_what_may_run(say, CLASSES["site"], removed)
         say("- jobs must be pdmm's own and signed by their sender; none may bring code")
         say("- the server can read no file, log or setting of this site, whoever asks it to")
         say(f"- what your function says when it fails is kept in {kit / FOLDER / FILE}")
+        say(f"What it allows is in {kit / 'local' / POLICY}, with the reason for each limit:")
+        _say_what_is_allowed(say, kit, made, None)
         _say_how_to_go_on(say, kit)
+
+
+def _say_what_is_allowed(say: Say, kit: Path, made: Any, policy: Path | None) -> None:
+    """What the policy means for the site's table."""
+    from pdmm.flare.site_kit import earlier_audit, policy_of
+    from pdmm.privacy.outlook import outlook
+    from pdmm.privacy.policy import Policy
+
+    held = policy_of(kit) if policy is None else Policy.read(policy)
+    for line in who_words(held):
+        say(line)
+    if made is not None:
+        for line in table_words(outlook(made, held, earlier_audit(kit))):
+            say(line)
+
+
+def audit(
+    kit: Kit,
+    run: Annotated[str | None, typer.Option(help="Only the questions of this run.")] = None,
+    last: Annotated[int, typer.Option(min=0, help="So many questions, the newest last.")] = 40,
+    reset: Annotated[
+        bool,
+        typer.Option("--reset", help="Count from 0 again: the table is another than before."),
+    ] = False,
+) -> None:
+    """Show every question that was put to this site: who, what, when, and how many numbers left.
+
+    What left is counted over all runs on the site's table. A question that had been asked before
+    counts once, with 0 numbers after that.
+    """
+    console = terminal()
+    say = speaker(console)
+    with explained(console):
+        from pdmm.flare.kits import tried_problem
+        from pdmm.flare.site_kit import audit_of, begin_anew, entries, policy_of, settings_of
+        from pdmm.privacy.contents import contents_of
+
+        if reset:
+            begin_anew(kit)
+            say("The count begins from 0 again; the audit says so.")
+        policy = policy_of(kit)
+        table = contents_of(
+            tried_problem(settings_of(kit)["problem"]), policy.stated_rows, policy.stated_columns
+        )
+        for line in count_words(audit_of(kit), policy, table.size):
+            say(line)
+        asked = [e for e in entries(kit) if run is None or e.run.rpartition("/")[0] == run]
+        shown = asked[-last:] if last else []
+        if shown:
+            for line in lines_of([HEADINGS, *map(entry_words, shown)]):
+                say(line)
+        say(f"{len(shown)} of {len(asked)} questions are shown.")
 
 
 def server(kit: Kit) -> None:

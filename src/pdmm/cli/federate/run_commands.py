@@ -49,6 +49,10 @@ def submit(
     absent: Annotated[
         str, typer.Option(help="A site that is absent: skip it in a round, or wait for it.")
     ] = "skip",
+    verify: Annotated[
+        str,
+        typer.Option(help="Who computes x: the server, or the sites, which then trust nobody."),
+    ] = "server",
     every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     restarts: Restarts = 5,
     wait: Wait = 600.0,
@@ -79,6 +83,7 @@ def submit(
             timeout=timeout,
             patience=patience,
             absent=absent,
+            verify=verify,
             every=every,
             run=run,
         )

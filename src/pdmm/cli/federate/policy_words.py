@@ -1,0 +1,98 @@
+"""What a site's policy means for its table, and what its audit has, in words."""
+
+from collections.abc import Sequence
+
+from pdmm.privacy.audit import Audit, Entry
+from pdmm.privacy.outlook import Outlook
+from pdmm.privacy.policy import Policy
+
+
+def table_words(found: Outlook) -> list[str]:
+    """What the site's table is like, and whether studies may ask about it."""
+    contents = found.contents
+    lines = [
+        f"- the table has {contents.rows:,} rows and {contents.columns:,} columns that vary; the "
+        f"model has {found.parameters:,} parameters"
+    ]
+    if contents.rarest_level is not None:
+        lines.append(f"- the rarest value of a column stands in {contents.rarest_level:,} rows")
+    if contents.rarest_cell is not None:
+        lines.append(
+            "- the rarest combination of the discrete columns' values stands in "
+            f"{contents.rarest_cell:,} rows"
+        )
+    if found.objections:
+        lines.append("- no study may ask about this table:")
+        lines.extend(f"  - {reason}" for reason in found.objections)
+        return lines
+    if found.left is None:
+        lines.append("- answers tell sums of squares and products, and nothing beyond these")
+    else:
+        lines.append(f"- {max(found.left, 0):,.0f} numbers may still leave")
+    lines.extend(
+        f"- {allowed.study}: {allowed.numbers:,} numbers in each round, so {allowed.rounds:,} rounds"
+        for allowed in found.allowed
+    )
+    return lines
+
+
+def who_words(policy: Policy) -> list[str]:
+    """Who may take part."""
+    lines = [f"- at least {policy.min_organisations} organisations must take part"]
+    if policy.partners is not None:
+        lines.append(f"- only {len(policy.partners)} certificates that the policy names may")
+    if policy.require_verified:
+        lines.append("- the sites must compute every point themselves")
+    return lines
+
+
+HEADINGS = (
+    *("time", "run", "by", "question", "numbers", "max eta", "rows", "leverage", "outcome"),
+    "reason",
+)
+
+
+def entry_words(entry: Entry) -> tuple[str, ...]:
+    """One entry of the audit, cell by cell.
+
+    >>> entry = Entry("2026-01-02T03:04:05.678+00:00", "run-1/ab12", "ada", "round", 3, 21,
+    ...               max_eta=2.5, effective_rows=98.7, leverage=0.25)
+    >>> entry_words(entry)[:5]
+    ('2026-01-02 03:04:05', 'run-1', 'ada', 'round 3', '21')
+    """
+    asked = entry.verb if entry.round is None else f"{entry.verb} {entry.round}"
+    return (
+        entry.time[:19].replace("T", " "),
+        entry.run.rpartition("/")[0] or entry.run,
+        entry.by,
+        asked,
+        str(entry.numbers),
+        _number(entry.max_eta),
+        _number(entry.effective_rows),
+        _number(entry.leverage),
+        entry.outcome,
+        entry.reason,
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def count_words(audit: Audit, policy: Policy, size: int) -> list[str]:
+    """What has left of a table of so many numbers."""
+    share = audit.numbers / size if size else 0.0
+    return [
+        f"{audit.numbers:,} numbers have left of a table of {size:,}: a share of {share:.3f}, and "
+        f"max_numbers_out_share is {policy.max_numbers_out_share:g}",
+        f"In the last 24 hours {audit.begun_today()} runs began and {audit.refused_today()} "
+        "questions were refused",
+    ]
+
+
+def lines_of(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """A line for each row, with columns below each other; the last column is open."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    widths[-1] = 0
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+    return ["  ".join(row).rstrip() for row in padded]
