@@ -30,7 +30,7 @@ def table_words(found: Outlook) -> list[str]:
     else:
         lines.append(f"- {max(found.left, 0):,.0f} numbers may still leave")
     lines.extend(
-        f"- {allowed.study}: {allowed.numbers:,} numbers in each round, so {allowed.rounds:,} rounds"
+        f"- {allowed.study}: {allowed.numbers:,} numbers in a round, so {allowed.rounds:,} rounds"
         for allowed in found.allowed
     )
     return lines
