@@ -12,6 +12,7 @@ import pdmm
 from builders.checkpoints import bytes_of
 from builders.ranks import on_ranks
 from builders.sites import FakeSites
+from pdmm.engines.clients import Terms
 
 M, N, D = 5, 8, 3
 ANOTHER = "problem is not the one of the checkpoint"
@@ -253,8 +254,8 @@ def test_sites_see_the_order_of_their_clients_and_rows(absent: str, place: Path)
 
 def test_a_site_tells_no_more_than_one_number() -> None:
     sites = FakeSites(lambda share: softmax(rows()[share], 3), SHARES)
-    points = [np.ones(2 * (D + 1)), np.zeros(2 * (D + 1))]
-    answer = sites.sites["ana"].answer("fingerprint", {"points": points, "weights": np.ones(3)})
+    pdmm.engines.Sites(sites).open(Terms(np.zeros(3 * (D + 1)), np.ones(5), 1, None))
+    answer = sites.sites["ana"].answer("fingerprint", {})
     assert list(answer) == ["value"]
     assert isinstance(answer["value"], float)
 

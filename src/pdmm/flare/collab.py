@@ -122,7 +122,7 @@ class Site:
         try:
             kept = keep_error(Path(collab.workspace.get_root_dir()))
             self._logger.error("%s: see %s", kind, kept)
-        except OSError as failure:
+        except Exception as failure:  # FLARE would send its text too
             self._logger.error("%s: its text could not be kept, %s", kind, type(failure).__name__)
         if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
             return f"{kind}: {ENDED}"

@@ -16,6 +16,7 @@ from pdmm.common.whole_files import write_whole
 from pdmm.flare.model_files import Model
 from pdmm.flare.processes import LocalFederation
 from pdmm.flare.runs import complete, settings
+from pdmm.privacy.policy import Policy
 
 PATIENTS = 1000
 FEATURES = 20
@@ -89,13 +90,16 @@ def run(
     whole = _problem([data[name] for name in sorted(names)])
     w = np.array([weights[name] for name in sorted(names)])
     best = pdmm.solve(whole, weights=w, tolerance=1e-25)
+    policy = Policy(min_organisations=min(sites, Policy().min_organisations))
     with ExitStack() as stack:
         # removed here, or by the federation, which does so even if this process is killed
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pdmm-demo-")))
         problems = {name: _write_site(folder / "data" / name, data[name]) for name in names}
         say(f"provisioning a server and {sites} sites under {folder}")
         begun = perf_counter()
-        federation = stack.enter_context(LocalFederation(names, problems, folder, temporary=True))
+        federation = stack.enter_context(
+            LocalFederation(names, problems, folder, temporary=True, policy=policy)
+        )
         say(
             f"all connected after {perf_counter() - begun:.0f} s: {sites + 1} processes on "
             "127.0.0.1, each with a certificate of its own"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def demo(
-    sites: Annotated[int, typer.Option(min=3, max=20, help="How many hospitals.")] = 3,
+    sites: Annotated[int, typer.Option(min=1, max=20, help="How many hospitals.")] = 3,
 ) -> None:
     """Run a whole federation on this computer: a server, sites, TLS, and AGPDMM between them."""
     console = terminal()
