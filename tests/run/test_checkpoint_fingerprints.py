@@ -254,7 +254,7 @@ def test_sites_see_the_order_of_their_clients_and_rows(absent: str, place: Path)
 
 def test_a_site_tells_no_more_than_one_number() -> None:
     sites = FakeSites(lambda share: softmax(rows()[share], 3), SHARES)
-    pdmm.engines.Sites(sites).open(Terms(np.zeros(3 * (D + 1)), np.ones(5), 1, None))
+    pdmm.engines.Sites(sites).open(Terms(np.zeros(2 * (D + 1)), np.ones(5), 1, None))
     answer = sites.sites["ana"].answer("fingerprint", {})
     assert list(answer) == ["value"]
     assert isinstance(answer["value"], float)

@@ -289,16 +289,18 @@ class Site:
     def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
         """What the clients remember, by the name that the server has for it."""
         name = payload["have"]
-        if payload["memory"] is not None and (self.memory.name != name or r > 1):
-            self.memory = Kept(
-                name, self._given(ready, payload["memory"], r), self._cursor(ready, r)
-            )
-        elif name == self.draft.name and self.draft.memory is not None:
+        if name == self.memory.name:
+            return
+        if name == self.draft.name and self.draft.memory is not None:
             self.memory = self.draft
+        elif payload["memory"] is not None:
+            cursor = (r - 1) * ready.method.steps  # as if it had answered in every round
+            self.memory = Kept(name, self._given(ready, payload["memory"], r), cursor)
 
     def _given(self, ready: Prepared, memory: Any, r: int) -> Any:
         """The memory that the server sends; before the first round it is that of the start."""
-        if r == 1:
+        began = self.memory.memory is not None
+        if r == 1 or (ready.follower is not None and not began):
             x0 = self.study.x0.astype(self.problem.dtype)
             start = x0 if self.variables is None else 0 * x0
             return ready.method.client_start(np.repeat(start[None], self.problem.clients, axis=0))
@@ -308,10 +310,6 @@ class Site:
                 "compute x: begin the run again"
             )
         return trees.build(ready.shapes.memory, memory)
-
-    def _cursor(self, ready: Prepared, r: int) -> int:
-        """Where mini-batches go on, of a site that has not counted itself."""
-        return (r - 1) * ready.method.steps
 
     def _message(self, ready: Prepared, payload: Payload, r: int) -> Any:
         if ready.follower is not None:
