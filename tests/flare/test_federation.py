@@ -27,6 +27,7 @@ from pdmm.flare import job as jobs
 from pdmm.flare import kits, model_files, runs
 from pdmm.flare.marked import MARK
 from pdmm.flare.processes import LocalFederation
+from pdmm.flare.site_kit import entries, write_policy
 from pdmm.privacy.policy import Policy
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
@@ -359,3 +360,52 @@ def test_what_a_site_says_of_its_data_stays_there(
             reply = str(admin._do(partial(_command, command)))
             assert "invalid_request" in reply or "not authorized" in reply.lower(), reply
             assert SECRET not in reply
+
+
+# --- policies -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(federation: LocalFederation) -> Iterator[LocalFederation]:
+    """Sites with the default policy, but that their functions are allowed by word of theirs."""
+    policy = Policy(problems=("Functions",), stated_rows=500, stated_columns=fp.D)
+    for kit in federation.kits.sites.values():
+        write_policy(kit, policy)
+    yield federation
+    for kit in federation.kits.sites.values():
+        write_policy(kit, Policy.open())
+
+
+def test_sites_make_sure_of_each_other_and_compute_x(
+    guarded: LocalFederation, tmp_path: Path
+) -> None:
+    """The run is the one of one process, and the audit of a site says who asked what."""
+    expected = pdmm.solve(fp.functions(range(fp.CLIENTS)), fp.METHOD, 40)
+    model = runs.complete(
+        guarded.kits.admin, asked(rounds=40, verify="sites", run="verified"), sites=SITES
+    )
+    assert (model.x == expected.x).all()
+    kit = guarded.kits.sites["ana"]
+    kept = [entry for entry in entries(kit) if entry.run.startswith("verified/")]
+    assert [e.verb for e in kept[:2]] == ["join", "open"]
+    assert {e.by for e in kept} == {kits.ADMIN}
+    assert sorted({e.round for e in kept if e.round}) == list(range(1, 41))
+    assert {e.outcome for e in kept} == {"answered"}
+    done = cli.invoke(app, ["federate", "audit", "--kit", str(kit), "--run", "verified"])
+    assert done.exit_code == 0, done.output
+    assert "round 40" in done.output
+    assert f"numbers have left of a table of {500 * fp.D:,}" in done.output
+
+
+def test_a_study_of_one_site_is_refused_and_nobody_outside_learns_why(
+    guarded: LocalFederation,
+) -> None:
+    with pytest.raises(runs.RunError) as caught:
+        runs.complete(guarded.kits.admin, asked(rounds=1), sites=["ana"])
+    assert "site ana refused by policy" in str(caught.value)
+    reason = "1 organisations take part, and min_organisations is 3"
+    kit = guarded.kits.sites["ana"]
+    assert entries(kit)[-1].reason == reason
+    for path in (*kit.rglob("*"), *guarded.kits.server.rglob("*")):
+        if path.is_file() and path != kit / "pdmm" / "audit.jsonl":
+            assert b"organisations take part" not in path.read_bytes(), path
