@@ -80,6 +80,11 @@ def earlier_audit(kit: Path) -> Audit:
     return audit_of(kit) if prepared else Audit()
 
 
+def fingerprint(kit: Path) -> str:
+    """The SHA-256 of the kit's certificate, by which partners may name the site."""
+    return Identity.of_kit(kit).holder.fingerprint
+
+
 def entries(kit: Path) -> list[Entry]:
     """Every question that was put to the site, and what became of it."""
     return list(entries_of(kit / FOLDER / FILE))

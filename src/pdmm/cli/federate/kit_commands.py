@@ -47,6 +47,7 @@ def site(
         from pdmm.flare.kits import CLASSES, prepare_site, tried_problem
         from pdmm.flare.names import POLICY
         from pdmm.flare.private_errors import FILE, FOLDER
+        from pdmm.flare.site_kit import fingerprint
 
         made = tried_problem(problem) if attempt or dry_run else None
         if dry_run:
@@ -62,6 +63,7 @@ def site(
         say("- jobs must be pdmm's own and signed by their sender; none may bring code")
         say("- the server can read no file, log or setting of this site, whoever asks it to")
         say(f"- what your function says when it fails is kept in {kit / FOLDER / FILE}")
+        say(f"- its certificate has the SHA-256 {fingerprint(kit)}: partners may name it")
         say(f"What it allows is in {kit / 'local' / POLICY}, with the reason for each limit:")
         _say_what_is_allowed(say, kit, made, None)
         _say_how_to_go_on(say, kit)
