@@ -13,6 +13,7 @@ import pdmm
 from builders import cases
 from builders.ranks import close
 from builders.sites import SHARES, SILENT, Absence, FakeSites, Fault
+from pdmm.cli.federate.showing import summary
 from pdmm.common.packing import unpack
 from pdmm.flare import model_files, runs
 from pdmm.flare import server_run as server
@@ -75,6 +76,32 @@ def test_a_job_gives_the_model_of_one_process(tmp_path: Path) -> None:
     assert told[8]["gap"] == pytest.approx(gaps[8], rel=1e-9)  # that of the round before
     assert told[19]["gap"] == pytest.approx(gaps[19], rel=1e-9)
     assert told[-1]["bytes"] > told[0]["bytes"] > 0
+
+
+def test_the_model_says_what_part_each_site_made(tmp_path: Path) -> None:
+    model, _ = done(asked(tolerance=1e-2, rounds=100), tmp_path)
+    rows = model.result["shares"]
+    assert [row["site"] for row in rows] == ["ana", "ben", "cyd"]
+    assert [row["weight"] for row in rows] == pytest.approx([5 / 12, 1 / 12, 6 / 12])
+    assert not any(row["flagged"] for row in rows)
+    assert model.result["proviso"] == "if all sites are honest"
+    assert "certified after round" in model.result["reason"]
+    assert "if all sites are honest, F(x) - F* is proven" in model.result["reason"]
+    assert summary(model.result)[0].endswith(model.result["reason"])
+    assert not any("of the uploads" in line for line in summary(model.result))
+
+
+def test_a_site_that_stands_out_is_shown_beside_the_others(tmp_path: Path) -> None:
+    def fault(site: str, verb: str, payload: Any) -> Any:
+        if site != "ben" or verb != "gradient":
+            return None
+        return lambda answer: {**answer, "gradient": 1e4 * answer["gradient"], "terms": 1e9}
+
+    model, _ = done(asked(tolerance=1e-30), tmp_path, fault)
+    assert [row["flagged"] for row in model.result["shares"]] == [False, True, False]
+    told = [line for line in summary(model.result) if "of the uploads" in line]
+    assert [line.split(" has ")[0] for line in told] == ["- site ana", "- site ben", "- site cyd"]
+    assert "what is usual at the other sites" in told[1]
 
 
 def test_a_run_goes_on_and_is_not_begun_twice(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Why a run stopped and what to do about it, in words."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,25 @@ def test_what_a_certificate_says() -> None:
     assert "proves no optimum" in of_likelihood
     rounded = certificate(1e-20, rounding=1e-19)
     assert reasons.certified(rounded, 7, 1e-6).endswith("at most 0.25, which is rounding")
+
+
+def test_what_is_proven_of_other_peoples_data_assumes_that_they_are_honest() -> None:
+    for gap in (1.5e-7, None):
+        told = dataclasses.replace(certificate(gap), proviso="if all sites are honest")
+        said = reasons.what_is_known(told)
+        assert said == f"if all sites are honest, {reasons.what_is_known(certificate(gap))}"
+        assert said in reasons.certified(told, 7, 1e-6)
+        assert repr(told).endswith(", if all sites are honest)")
+        start = reasons.start_is_optimal(told)
+        assert start == "the start is optimal, to rounding, if all sites are honest"
+    assert reasons.start_is_optimal(certificate(None)) == "the start is optimal, to rounding"
+
+
+@pytest.mark.parametrize("size", [np.inf, np.nan])
+def test_what_is_not_finite_is_never_at_rounding(size: float) -> None:
+    assert not dataclasses.replace(certificate(None), stationarity=size, rounding=size).at_rounding
+    assert not certificate(size, rounding=np.inf).at_rounding
+    assert certificate(1e-20, rounding=1e-20).at_rounding
 
 
 def test_an_exact_step_that_was_none_is_all_that_is_warned_of() -> None:
