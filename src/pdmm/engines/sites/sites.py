@@ -347,9 +347,11 @@ class Sites(WithConstants, Clients):
             name: {"x": x, "weights": self.weights[place], **more}
             for name, place in self.places.items()
         }
+        start = np.zeros(self.dimension) if self.start is None else self.start
+        needed = x is None or (not self._prepared and np.array_equal(x, start))
         total = np.zeros(shape)
         for reply in self._replies(verb, payloads, wait=self.steady or not self._prepared):
-            total += read_sums(reply, shape)
+            total += read_sums(reply, shape, needed)
         return total
 
     # --- checkpoints ------------------------------------------------------------------------
