@@ -128,6 +128,7 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
     if not seen.reach < TOO_LARGE:
         reach = np.inf
     q = float(np.sqrt(reach * fall)) if fall else 0.0
+    doubt = W * float(seen.doubt)
     return Step(
         direction=direction,
         fall=fall,
@@ -135,7 +136,7 @@ def full_step(seen: Evidence, penalty: Penalty) -> Step:
         lost=curved.lost,
         vague=curved.vague,
         shortest=_same(curved.shortest(seen.x, T), seen.x),
-        rounding=(W * float(seen.doubt)) ** 2 / curved.least,
+        rounding=doubt * doubt / curved.least,  # ** would raise where this is infinite
         q=q,
     )
 

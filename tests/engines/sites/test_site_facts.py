@@ -182,5 +182,8 @@ def test_sums_that_overflowed_prove_nothing() -> None:
     for large in (np.inf, np.nan, 1e200):
         found = read_sums(Reply("a", "s", {"sums": np.append(np.ones(3), large)}), (4,))
         assert np.isnan(found).all()
+        reply = Reply("a", "s", {"sums": np.append(np.ones(3), large)})
+        with pytest.raises(SiteError, match=r"'sums' (is not finite|has numbers as large as 1e)"):
+            read_sums(reply, (4,), needed=True)
     with pytest.raises(SiteError, match=r"'sums' is .* of shape \(2, 3\), not an array of numbers"):
         read_sums(Reply("a", "s", {"sums": small}), (3, 2))

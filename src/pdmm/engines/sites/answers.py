@@ -6,7 +6,7 @@ import numpy as np
 
 from pdmm.common import trees
 from pdmm.engines.client_round import Shapes
-from pdmm.engines.sites.limits import MOST_CALLS
+from pdmm.engines.sites.limits import LARGEST, MOST_CALLS
 from pdmm.engines.sites.reading import Reply, Vector, told
 from pdmm.engines.sites.roster import SiteError
 from pdmm.engines.sites.told_sums import read_value
@@ -92,6 +92,12 @@ def _check_field(what: str, field: Any, like: Any, clients: int) -> None:
         raise SiteError(
             f"{what} that is not finite: something is wrong with its data or its functions, "
             "or the step size is too large"
+        )
+    if field.size and float(np.abs(field).max()) > LARGEST:
+        raise SiteError(
+            f"{what} with numbers as large as {float(np.abs(field).max()):.3g}, and at most "
+            f"{LARGEST:g} is taken: something is wrong with its data or its functions, or the step "
+            "size is too large"
         )
 
 

@@ -10,14 +10,15 @@ MOST_CLIENTS = 100_000
 MOST_ENTRIES = 10**9
 """Entries of x: 8 GB in float64 for each vector of a client."""
 
-MOST_NUMBERS = 10**8
-"""Clients times entries of x, at a site of several clients: the server keeps a few such arrays."""
+MOST_NUMBERS = 3 * 10**7
+"""Clients times entries of x, at a site of several clients: the server keeps from one to a dozen
+arrays of so many numbers, before the site has sent any of them."""
 
 MOST_CALLS = 10**15
 """Gradients or values that a site has counted: a million in each second, for thirty years."""
 
 LARGEST = 1e150
-"""A gradient's entries and norms: a run squares them, and float64 ends at 1.8e308."""
+"""Entries of uploads and gradients: a run squares them, and float64 ends at 1.8e308."""
 
 LARGEST_CONSTANT = 1e120
 """L and mu. Entries of data are at most 1e50, and L has their squares, added up over the rows."""

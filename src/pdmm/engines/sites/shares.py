@@ -66,7 +66,6 @@ class Shares:
         if L is not None and np.isfinite(L).all():
             steep = _shares({n: weights[place] @ L[place] for n, place in self.places.items()})
         told = {
-            "uploads are": self.sent,
             "first upload is": self.first,
             "first gradient is": self.pulls,
             "L is": steep or {},

@@ -374,9 +374,11 @@ class Sites(WithConstants, Clients):
     def _sums(self, verb: str, x: Floats | None, more: Payload, shape: tuple[int, ...]) -> Vector:
         """An array that is the sum of what all sites say."""
         payloads = {name: {"x": x, **more} for name in self.places}
+        start = np.zeros(self.dimension) if self.start is None else self.start
+        needed = x is None or (not self._prepared and np.array_equal(x, start))
         total = np.zeros(shape)
         for reply in self._replies(verb, payloads, wait=self.steady or not self._prepared):
-            total += read_sums(reply, shape)
+            total += read_sums(reply, shape, needed)
         return total
 
     # --- checkpoints ------------------------------------------------------------------------

@@ -43,11 +43,19 @@ def read_gradient(reply: Reply, dimension: int) -> CertainGradient:
     return found
 
 
-def read_sums(reply: Reply, shape: tuple[int, ...]) -> Vector:
-    """Any numbers, as they are. Far from the optimum exp overflows, and NaN is all there is.
+def read_sums(reply: Reply, shape: tuple[int, ...], needed: bool = False) -> Vector:
+    """Sums of second derivatives and the like; NaN where they are of no use.
 
-    What is too large to be squared counts as NaN, so that nothing is ever proven by it.
+    Far from the optimum exp overflows, at an honest site too. What is too large to be squared
+    counts as NaN, so that nothing is ever proven by it.
+
+    Args:
+        reply: of the site.
+        shape: of the sums.
+        needed: whether a run cannot begin without them.
     """
+    if needed:
+        return reply.bounded("sums", shape, LARGEST)
     found = reply.array("sums", shape)
     with np.errstate(invalid="ignore"):
         if (np.abs(found) <= LARGEST).all():
