@@ -182,59 +182,6 @@ def test_a_site_can_lack_nothing_but_its_memory(lacks: Any) -> None:
         clients.round(question(1))
 
 
-@pytest.mark.parametrize("absent", ["skip", "wait"])
-def test_a_site_that_answers_other_questions_ends_the_run(absent: str) -> None:
-    """It is asked three times, and no more, be it in one round or in several."""
-
-    def fault(site: str, verb: str, payload: Payload) -> Any:
-        if site == "ben" and verb == "round":
-            return lambda answer: {**answer, "next": "of another question"}
-        return None
-
-    clients, fake = sites(fault, absent=absent)
-
-    def all_rounds() -> None:
-        for r in range(1, 10):
-            clients.round(question(r))
-
-    with pytest.raises(SiteError, match="site ben answered 3 questions in a row with the answer"):
-        all_rounds()
-    assert len(payloads(fake, "ben")) == 3
-
-
-def test_where_no_answer_belongs_to_the_question_nobody_asks_for_ever() -> None:
-    def fault(site: str, verb: str, payload: Payload) -> Any:
-        if verb == "round":
-            return lambda answer: {**answer, "next": "of another question"}
-        return None
-
-    clients, fake = sites(fault)
-    with pytest.raises(SiteError, match="answered 3 questions in a row"):
-        clients.round(question(1))
-    assert len(fake.asked) == 6
-
-
-def test_a_good_answer_forgives_those_before() -> None:
-    def fault(site: str, verb: str, payload: Payload) -> Any:
-        if site == "ben" and verb == "round" and payload["round"] % 3:
-            return lambda answer: {**answer, "next": "of another question"}
-        return None
-
-    clients, _ = sites(fault)
-    arrived = [clients.round(question(r)).arrived for r in range(1, 10)]
-    assert arrived == [2, 2, 3] * 3
-
-
-@pytest.mark.parametrize("lacks", [True, "sleep", 3, ["memory"]])
-def test_a_site_can_lack_nothing_but_its_memory(lacks: Any) -> None:
-    def fault(site: str, verb: str, payload: Payload) -> Any:
-        return (lambda answer: {"lacks": lacks}) if site == "ben" and verb == "round" else None
-
-    clients, _ = sites(fault)
-    with pytest.raises(SiteError, match=r"site ben .* its 'lacks' is .*, not one of 'memory'"):
-        clients.round(question(1))
-
-
 def test_a_run_that_needs_all_asks_until_all_have_answered() -> None:
     failures = iter(["no answer within 1 seconds"] * 2)
 

@@ -10,6 +10,7 @@ from pdmm.engines.sites.limits import LARGEST, MOST_CALLS
 from pdmm.engines.sites.reading import Reply, Vector, told
 from pdmm.engines.sites.roster import SiteError
 from pdmm.engines.sites.told_sums import read_value
+from pdmm.methods.line_search import HUGE
 from pdmm.problems.block import Tally
 
 LARGEST_NUMBER = 2**31  # of those that a draft has beside its arrays
@@ -66,8 +67,11 @@ def _check_part(where: str, fields: Any, named: str, like: Any, clients: int) ->
         raise SiteError(
             f"{where} {told(fields)}, which is not {named}: it must have {_listed(like._fields)}"
         )
+    exact = getattr(type(like), "EXACT", ())
     for field, kind, name in zip(fields, like, like._fields, strict=True):
-        _check_field(f"{where} {name}", field, kind, clients)
+        # A method that looks along a line says HUGE of a value that is too large to be told.
+        largest = HUGE if name in exact else LARGEST
+        _check_field(f"{where} {name}", field, kind, clients, largest)
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -77,7 +81,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return f"the field{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def _check_field(what: str, field: Any, like: Any, clients: int) -> None:
+def _check_field(what: str, field: Any, like: Any, clients: int, largest: float) -> None:
     if not isinstance(like, np.ndarray):
         _check_number(what, field, like)
         return
@@ -93,10 +97,10 @@ def _check_field(what: str, field: Any, like: Any, clients: int) -> None:
             f"{what} that is not finite: something is wrong with its data or its functions, "
             "or the step size is too large"
         )
-    if field.size and float(np.abs(field).max()) > LARGEST:
+    if field.size and float(np.abs(field).max()) > largest:
         raise SiteError(
             f"{what} with numbers as large as {float(np.abs(field).max()):.3g}, and at most "
-            f"{LARGEST:g} is taken: something is wrong with its data or its functions, or the step "
+            f"{largest:g} is taken: something is wrong with its data or its functions, or the step "
             "size is too large"
         )
 
