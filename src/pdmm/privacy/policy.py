@@ -15,7 +15,8 @@ WHOLE = (
     *("stated_rows", "stated_columns"),
 )
 NUMBERS = (
-    *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_numbers_out_share"),
+    *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_loss_ratio"),
+    "max_numbers_out_share",
     *("seconds_per_answer", "max_weight_ratio"),
 )
 LISTS = ("methods", "families", "problems", "columns", "partners")
@@ -46,6 +47,8 @@ class Policy:
     """The largest linear predictor of a row at a point at which the site answers."""
     min_effective_rows: float = 10.0
     """Rows that an answer is about, at least: (sum of curvatures)² / (sum of their squares)."""
+    max_loss_ratio: float = 4.0
+    """The largest mean loss of a client's rows at a point, over that at x = 0."""
     max_rounds: int = 100
     """Rounds of one run."""
     max_numbers_out_share: float = 0.5
@@ -112,6 +115,7 @@ class Policy:
             min_rows_per_cell=0,
             max_eta=infinite,
             min_effective_rows=0.0,
+            max_loss_ratio=infinite,
             max_rounds=most,
             max_numbers_out_share=infinite,
             max_refusals_per_day=most,

@@ -17,7 +17,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("min_rows", "max_parameters_per_row", "min_rows_per_level", "min_rows_per_cell"),
         *("problems", "families", "columns", "stated_rows", "stated_columns"),
     ),
-    "Which points a study may ask about": ("x0", "max_eta", "min_effective_rows"),
+    "Which points a study may ask about": (
+        *("x0", "max_eta", "min_effective_rows", "max_loss_ratio"),
+    ),
     "How much may leave": (
         *("max_rounds", "max_numbers_out_share", "hessians", "per_site_results"),
         *("max_local_steps", "seconds_per_answer", "runs_per_day", "max_refusals_per_day"),
@@ -54,6 +56,10 @@ COMMENTS = {
         "an answer is about single rows."
     ),
     "min_effective_rows": "An answer is about at least so many rows, weighted by their curvature.",
+    "max_loss_ratio": (
+        "The largest mean loss of a client's rows at a point, over that at x = 0. A fit comes\n"
+        "closer to the rows; a point that is far from all of them is chosen to tell some apart."
+    ),
     "max_rounds": "Rounds of one run.",
     "max_numbers_out_share": (
         "Numbers that may leave, over rows times columns, in all runs on this table together.\n"
