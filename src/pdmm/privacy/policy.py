@@ -9,6 +9,8 @@ from typing import Any, Literal, Self
 from pdmm.common.checks import one_of, whole
 
 PROBLEMS = ("GLM", "LeastSquares", "SoftmaxRegression")  # those that know their rows
+# Huber's loss has a kink at each row: three gradients beside one tell the row, wherever it is.
+FAMILIES = ("gaussian", "binomial", "poisson", "gamma", "multinomial", "cox")
 WHOLE = (
     *("min_rows", "min_rows_per_level", "min_rows_per_cell", "max_rounds", "max_refusals_per_day"),
     *("max_local_steps", "runs_per_day", "min_organisations", "max_set_changes"),
@@ -65,7 +67,7 @@ class Policy:
     """The largest weight over the smallest, of the site's own clients."""
     methods: tuple[str, ...] | None = None
     """Names of methods, such as "AGPDMM"."""
-    families: tuple[str, ...] | None = None
+    families: tuple[str, ...] | None = FAMILIES
     """Families of a GLM, such as "binomial"."""
     problems: tuple[str, ...] | None = PROBLEMS
     """Classes of problems."""
@@ -124,6 +126,7 @@ class Policy:
             runs_per_day=most,
             max_weight_ratio=infinite,
             problems=None,
+            families=None,
             x0="any",
             min_organisations=0,
             hessians="allowed",

@@ -43,7 +43,10 @@ COMMENTS = {
         "rows. Whoever is alone with a combination can be asked about."
     ),
     "problems": "Classes of problems. A problem of own functions does not know its rows.",
-    "families": 'Families of generalised linear models: a list such as ["binomial"], or "all".',
+    "families": (
+        'Families of generalised linear models: a list such as ["binomial"], or "all". Gradients\n'
+        'of "huber" tell single rows at every point, so that no limit below holds them back.'
+    ),
     "columns": 'Columns that a study may use: a list of names, or "all".',
     "stated_rows": (
         "Rows and columns of the table behind a problem that does not know them, if you allow such\n"

@@ -25,6 +25,7 @@ from pdmm.methods.base import Method
 from pdmm.privacy.audit import Audit
 from pdmm.privacy.doors import Doors, Question, Study, digest_of, numbers_in
 from pdmm.privacy.policy import Policy
+from pdmm.privacy.refusals import Refused
 from pdmm.privacy.watch import WatchedSource
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Source, Tally
@@ -129,6 +130,13 @@ class Site:
 
     def answer(self, verb: str, payload: Payload) -> Payload:
         """The answer to one question, or the error that ends the run."""
+        try:
+            return self._answer(verb, payload)
+        except Refused as error:
+            refused = type(error)
+        raise refused()  # a new one, on which nothing hangs that tells the reason
+
+    def _answer(self, verb: str, payload: Payload) -> Payload:
         verbs: dict[str, Callable[[Payload, Question], Payload]] = {
             "check": self._check,
             "constants": self._constants,
@@ -315,6 +323,8 @@ class Site:
 
     def _message(self, ready: Prepared, payload: Payload, r: int) -> Any:
         if ready.follower is not None:
+            if r == 1:  # a regulariser can put the start anywhere
+                self.doors.check_start(ready.follower.message.x, None)
             return ready.follower.message
         message = trees.build(ready.shapes.message, _all_numbers(payload["message"]))
         message = message._replace(x=self._point(message.x))
