@@ -1,187 +1,16 @@
-"""A hostile server, and what it tries in order to find out rows of a site's table.
-
-It knows all of pdmm, and the kind of the problem; it claims what it likes of the other sites. Where
-an attack needs to know how far it may go without being refused, it is told (``allowed``): nobody
-could guess better.
-"""
+"""What a hostile server tries in order to find out rows of a site's table."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import least_squares
 from scipy.special import expit
-from privacy.tables import Table
 
-import pdmm
-from pdmm.common.packing import pack
 from pdmm.engines import Refused
-from pdmm.engines.sites.site import Site
-
-Vector = npt.NDArray[np.float64]
-Payload = dict[str, Any]
-
-RUNS = 6  # that an attack begins, at most
-PARTIES = ("ana", "ben", "cyd")
-
-
-class Over(Exception):
-    """The site answers nothing any more."""
-
-
-class Server:
-    """A hostile server with one victim.
-
-    Args:
-        table: of the victim.
-        policy: of the victim.
-        site: the victim, if it is not a new one.
-        most: runs that it begins.
-    """
-
-    def __init__(
-        self, table: Table, policy: Any = None, site: Site | None = None, most: int = RUNS
-    ) -> None:
-        self.table = table
-        self.site = site or Site(table.problem, policy)
-        self.dimension = self.site.problem.dimension
-        self.questions = 0
-        self.round = 0
-        self.runs = 0
-        self.begun = False
-        self.most = most
-
-    @property
-    def numbers(self) -> int:
-        """That have left the site."""
-        return self.site.audit.numbers
-
-    def opening(self, **other: Any) -> Payload:
-        """What the site is told of a run."""
-        about = {
-            "run": f"study {self.runs}",
-            "rounds": 100,
-            "x0": np.zeros(self.dimension),
-            "verified": False,
-            "parties": list(PARTIES),
-            "everyone": None,
-            "weights": np.ones(self.site.problem.clients),
-        }
-        return {**about, **other}
-
-    def begin(self, **other: Any) -> None:
-        """Begin a run."""
-        if self.runs == self.most:
-            raise Over
-        self.runs += 1
-        self.round = 1
-        self.begun = False
-        try:
-            self.site.answer("open", self.opening(**other))
-        except Refused as error:
-            raise Over from error
-        self.begun = True
-
-    def question(self, method: Any, message: Any, **other: Any) -> Payload:
-        """A round's question, in which the server makes up all there is."""
-        asked = {
-            "round": self.round,
-            "rounds": 100,
-            "method": pack(method, {}, "method"),
-            "have": f"memory {self.runs}.{self.round}",
-            "memory": [],
-            "next": "next",
-            "evaluate": False,
-            "variables": None,
-            "message": message,
-        }
-        return {**asked, **other}
-
-    def ask(self, verb: str, payload: Payload) -> Payload:
-        """The answer of the site; a refusal ends the run."""
-        if not self.begun:
-            self.begin()
-        self.questions += 1
-        try:
-            return self.site.answer(verb, payload)
-        except Refused:
-            self.begun = False
-            raise
-
-    def gradient(self, x: Vector) -> Vector:
-        """The gradient at a point of the server's choice, where the site answers."""
-        if "batch_size" in self.table.options:  # of all rows, and not of a mini-batch
-            return np.asarray(self.ask("gradient", {"x": np.asarray(x, float)})["gradient"])
-        if not self.begun or self.round >= 100:
-            self.begin()
-        self.round += 1
-        answer = self.ask("round", self.question(pdmm.LBFGS(), [np.asarray(x, float)]))
-        return np.asarray(answer["upload"][1][0], dtype=np.float64)
-
-    def gradients(self, points: Any) -> Vector:
-        """Gradients at some points."""
-        return np.array([self.gradient(x) for x in points])
-
-
-Attack = Callable[[Server], Iterator[Vector]]
-
-
-def claims_of(attack: Attack, server: Server) -> list[Vector]:
-    """All rows that an attack claims before the site stops it."""
-    found = []
-    try:
-        for claim in attack(server):
-            found.append(claim)
-    except (Refused, Over):
-        pass
-    return found
-
-
-def directions(table: Table, seed: int = 0) -> Iterator[Vector]:
-    """Directions for linear predictors, in which columns weigh alike whatever their units."""
-    rng = np.random.default_rng(seed)
-    while True:
-        w = rng.standard_normal(table.X.shape[1]) / table.X.std(0)
-        yield w / np.sqrt(len(w))
-
-
-class Line:
-    """The points whose linear predictors are w·r + b, and the gradient there in words of rows.
-
-    Each gradient is the sum of (mean - outcome) (r, 1) over the rows r.
-    """
-
-    def __init__(self, server: Server, w: Vector) -> None:
-        self.server = server
-        self.w = w
-        self.centre = float((server.table.X @ w).mean())
-
-    def at(self, b: float) -> Vector:
-        """The x of a bias, b being counted from the middle of the rows."""
-        x = np.append(self.w, b - self.centre)
-        family = self.server.table.family
-        if family == "softmax":
-            return np.column_stack([0 * x, x]).ravel()
-        if family == "multinomial":
-            return np.column_stack([x, x - 200 * (np.arange(len(x)) == len(x) - 1)]).ravel()
-        return x
-
-    def gradient(self, b: float) -> Vector:
-        """The part of a gradient that belongs to the rows' linear predictors."""
-        g = self.server.gradient(self.at(b))
-        table = self.server.table
-        if table.family == "softmax":
-            return g.reshape(-1, 2)[:, 1] * len(table.X)
-        return g.reshape(len(self.w) + 1, -1)[:, 0]
-
-    @property
-    def places(self) -> Vector:
-        """Where the rows are, by their linear predictors at b = 0."""
-        return np.asarray(self.server.table.X @ self.w - self.centre)
-
+from privacy.server import Attack, Line, OverError, Server, Vector, allowed, directions
 
 # --- a saturating sweep ---------------------------------------------------------------------------
 
@@ -228,17 +57,6 @@ QUESTIONS = 16
 POLES = 9
 WIDTH = 7.0
 TRIED = 40
-
-
-def allowed(server: Server, points: Any) -> bool:
-    """Whether a site with this policy would answer at all of these points, asked for nothing."""
-    free = {"max_numbers_out_share": np.inf, "max_rounds": 10**6, "runs_per_day": 10**6}
-    probe = Server(server.table, replace(server.site.policy, **free))
-    try:
-        probe.gradients(points)
-    except (Refused, Over):
-        return False
-    return True
 
 
 def fine_sweep(server: Server) -> Iterator[Vector]:
@@ -333,7 +151,7 @@ def climb(server: Server) -> Iterator[Vector]:
 def _furthest(server: Server, line: Line) -> float:
     """How far into the tail the site goes along; infinite if nowhere."""
     for share in np.linspace(0.9, 0.0, 10):
-        tail = -share * float(line.places.max())
+        tail = -float(share) * float(line.places.max())
         if allowed(server, [line.at(tail), line.at(tail + 1e-3)]):
             return tail
     return np.inf
@@ -354,11 +172,8 @@ def solve_for_rows(server: Server, questions: int = 130) -> Iterator[Vector]:
     while not allowed(server, points):
         points = points / 2
     seen: list[Vector] = []
-    try:
-        for x in points:
-            seen.append(server.gradient(x))
-    except (Refused, Over):
-        pass
+    with suppress(Refused, OverError):
+        seen.extend(server.gradient(x) for x in points)
     if len(seen) < 2:
         return
     yield from _table_of(points[: len(seen)], np.array(seen), n, rng)
@@ -484,7 +299,7 @@ ATTACKS: dict[str, tuple[Attack, tuple[str, ...]]] = {
             *("diabetes in two", "batches"),
         ),
     ),
-    "bounded sweep": (bounded_sweep, ("logistic", "cancer", "diabetes in two")),
+    "bounded sweep": (bounded_sweep, ("cancer", "diabetes in two")),
     "fine sweep": (fine_sweep, ("logistic", "cancer", "diabetes in two", "batches")),
     "climbing": (climb, ("logistic", "diabetes in two", "counts")),
     "solving": (solve_for_rows, ("few rows",)),

@@ -1,6 +1,7 @@
 """The tables that are attacked: of each, the rows of one site, and the site's problem."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
 import pdmm
 
-Vector = npt.NDArray[np.float64]
+Vector = npt.NDArray[Any]
 
 
 class Table(NamedTuple):
@@ -18,7 +19,7 @@ class Table(NamedTuple):
     X: Vector
     y: Vector
     family: str
-    options: dict[str, Any] = {}
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def problem(self) -> pdmm.Problem:
         """The site's problem, of one client."""
@@ -39,13 +40,18 @@ def standardised(X: Vector) -> Vector:
     return np.asarray((X - X.mean(0)) / X.std(0))
 
 
-def logistic() -> Table:
-    """400 rows of 8 normal columns, of which a site has a third."""
+def whole() -> Table:
+    """400 rows of 8 normal columns."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 8))
     odds = X @ rng.standard_normal(8)
     y = rng.random(400) < 1 / (1 + np.exp(-odds))
-    return Table(X, y.astype(float), "binomial").part(0, 3)
+    return Table(X, y.astype(float), "binomial")
+
+
+def logistic() -> Table:
+    """What one of three sites has of them."""
+    return whole().part(0, 3)
 
 
 def cancer() -> Table:

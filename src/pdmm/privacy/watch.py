@@ -9,9 +9,9 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from pdmm.common.matrices import Matrix, is_sparse
-from pdmm.problems.block import Block, ClientRows, Floats, Source
 from pdmm.privacy.refusals import Reason
 from pdmm.problems.base import Problem
+from pdmm.problems.block import Block, ClientRows, Floats, Source
 
 Vector = npt.NDArray[np.float64]
 LEAST_START = 0.5  # a mean loss that counts as a start's, however good the start may be
