@@ -300,7 +300,7 @@ ATTACKS: dict[str, tuple[Attack, tuple[str, ...]]] = {
         ),
     ),
     "bounded sweep": (bounded_sweep, ("cancer", "diabetes in two")),
-    "fine sweep": (fine_sweep, ("logistic", "cancer", "diabetes in two", "batches")),
+    "fine sweep": (fine_sweep, ("logistic", "cancer", "diabetes in two", "batches", "rare")),
     "climbing": (climb, ("logistic", "diabetes in two", "counts")),
     "solving": (solve_for_rows, ("few rows",)),
     "cells": (cells, ("cells",)),

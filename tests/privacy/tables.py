@@ -114,6 +114,15 @@ def batches() -> Table:
     return Table(X, y, "softmax", {"classes": 2, "batch_size": 50})
 
 
+def rare() -> Table:
+    """A rare outcome: a point that is wrong about all rows that have it loses little."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((200, 8))
+    odds = X[:, 0] + X[:, 1] - 4
+    y = rng.random(200) < 1 / (1 + np.exp(-odds))
+    return Table(X, y.astype(float), "binomial")
+
+
 def few_rows() -> Table:
     """As few as a policy allows."""
     table = logistic()
@@ -138,6 +147,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "batches": batches,
     "few rows": few_rows,
     "robust": robust,
+    "rare": rare,
 }
 
 

@@ -40,9 +40,15 @@ def test_kinks_tell_rows_within_all_limits_so_that_their_family_must_be_allowed(
     assert rows_of("kinks", "robust", {"families": "all"}) > 5
 
 
-def test_without_a_limit_on_losses_the_tails_tell_rows() -> None:
-    limits = {"max_loss_ratio": float("inf"), "max_numbers_out_share": float("inf")}
-    assert rows_of("fine sweep", "logistic", limits) > 0
+def test_without_limits_on_losses_and_curvatures_the_tails_tell_rows() -> None:
+    uncounted = {"max_numbers_out_share": float("inf"), "min_curvature": 0.0}
+    assert rows_of("fine sweep", "logistic", {**uncounted, "max_loss_ratio": float("inf")}) > 0
+    assert rows_of("fine sweep", "rare", uncounted) > 0
+
+
+@pytest.mark.parametrize("table", ["logistic", "cancer", "rare"])
+def test_points_within_the_limits_tell_no_row_however_many_are_asked_for(table: str) -> None:
+    assert rows_of("fine sweep", table, {"max_numbers_out_share": float("inf")}) == 0
 
 
 def test_least_squares_tells_the_moments_alone() -> None:

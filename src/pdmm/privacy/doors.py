@@ -77,7 +77,10 @@ class Doors:
         self.study: Study | None = None
         self.contents: Contents | None = None
         self.watch = Watch(
-            policy.max_eta, policy.min_effective_rows, max_loss_ratio=policy.max_loss_ratio
+            policy.max_eta,
+            policy.min_effective_rows,
+            max_loss_ratio=policy.max_loss_ratio,
+            min_curvature=policy.min_curvature,
         )
 
     # --- a run begins -----------------------------------------------------------------------
@@ -219,7 +222,8 @@ class Doors:
         """Whether points are looked at."""
         policy = self.policy
         limits = policy.max_eta, policy.max_loss_ratio
-        return min(limits) < np.inf or policy.min_effective_rows > 0
+        fewest = policy.min_effective_rows, policy.min_curvature
+        return min(limits) < np.inf or max(fewest) > 0
 
     # --- questions ----------------------------------------------------------------------------
 

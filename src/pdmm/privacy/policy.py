@@ -18,6 +18,7 @@ WHOLE = (
 )
 NUMBERS = (
     *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_loss_ratio"),
+    "min_curvature",
     "max_numbers_out_share",
     *("seconds_per_answer", "max_weight_ratio"),
 )
@@ -51,6 +52,8 @@ class Policy:
     """Rows that an answer is about, at least: (sum of curvatures)² / (sum of their squares)."""
     max_loss_ratio: float = 4.0
     """The largest mean loss of a client's rows at a point, over that at x = 0."""
+    min_curvature: float = 1.0
+    """What the rows' curvatures add up to, at least: each at most 1/4 in a logistic model."""
     max_rounds: int = 100
     """Rounds of one run."""
     max_numbers_out_share: float = 0.5
@@ -118,6 +121,7 @@ class Policy:
             max_eta=infinite,
             min_effective_rows=0.0,
             max_loss_ratio=infinite,
+            min_curvature=0.0,
             max_rounds=most,
             max_numbers_out_share=infinite,
             max_refusals_per_day=most,

@@ -19,6 +19,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Which points a study may ask about": (
         *("x0", "max_eta", "min_effective_rows", "max_loss_ratio"),
+        "min_curvature",
     ),
     "How much may leave": (
         *("max_rounds", "max_numbers_out_share", "hessians", "per_site_results"),
@@ -62,6 +63,10 @@ COMMENTS = {
     "max_loss_ratio": (
         "The largest mean loss of a client's rows at a point, over that at x = 0. A fit comes\n"
         "closer to the rows; a point that is far from all of them is chosen to tell some apart."
+    ),
+    "min_curvature": (
+        "What the rows' curvatures add up to, at least. A row of a logistic model has p(1 - p), at\n"
+        "most 1/4, and next to nothing where its outcome is certain: what is left is about few rows."
     ),
     "max_rounds": "Rounds of one run.",
     "max_numbers_out_share": (

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,15 @@ LEAST_START = 0.5  # a mean loss that counts as a start's, however good the star
 COST = 2e7  # multiplications that the leverage of a question may take
 
 
+class Start(NamedTuple):
+    """What a client's rows are like at x = 0, with which a point is compared."""
+
+    loss: float
+    """Their mean loss."""
+    curvature: float
+    """Their curvatures, added up."""
+
+
 class Watch:
     """Sees the linear predictors of all rows, wherever a block computes something from them.
 
@@ -26,6 +35,7 @@ class Watch:
         min_effective_rows: about so many rows, at least, each of them is.
         tables: the rows of each client, for leverages; None leaves these out.
         max_loss_ratio: the largest mean loss of a client's rows, over that at x = 0.
+        min_curvature: what their curvatures add up to, at least, unless it is less at x = 0.
     """
 
     def __init__(
@@ -34,12 +44,14 @@ class Watch:
         min_effective_rows: float,
         tables: Sequence[Matrix] | None = None,
         max_loss_ratio: float = np.inf,
+        min_curvature: float = 0.0,
     ) -> None:
         self.limit = max_eta
         self.fewest = min_effective_rows
         self.tables = tables
         self.worst = max_loss_ratio
-        self.start: dict[int, float] = {}  # the mean loss of each client's rows at x = 0
+        self.least = min_curvature
+        self.start: dict[int, Start] = {}
         self.learning = False
         self._lock = threading.Lock()
         self.begin()
@@ -74,7 +86,7 @@ class Watch:
             loss: the mean loss of the rows, above the least that there is.
         """
         if self.learning:
-            self.start[client] = loss
+            self.start[client] = Start(loss, _curvature(bends))
             return
         far = None
         if eta is not None:
@@ -93,21 +105,28 @@ class Watch:
                 f"{self.fewest:g}"
             )
         if far is not None:
-            self._compare(client, loss)
+            self._compare(client, loss, bends)
         self._lever(client, bends)
 
-    def _compare(self, client: int, loss: float) -> None:
+    def _compare(self, client: int, loss: float, bends: Floats) -> None:
         """Refuse a point that is far worse for the rows than the start: no fit goes there.
 
         Where most rows are on the wrong side and far out, the few that are not stand alone.
         """
-        ratio = loss / max(self.start.get(client, 0.0), LEAST_START)
+        start = self.start.get(client, Start(0.0, 0.0))
+        ratio = loss / max(start.loss, LEAST_START)
         with self._lock:
             self.loss_ratio = float(np.fmax(ratio, self.loss_ratio or 0.0))
         if not ratio <= self.worst:
             raise Reason(
                 f"the loss is {ratio:.3g} times that of the start, and max_loss_ratio is "
                 f"{self.worst:g}"
+            )
+        curvature = _curvature(bends)
+        if not curvature >= min(self.least, start.curvature):
+            raise Reason(
+                f"the curvatures of the rows add up to {curvature:.3g}, and min_curvature is "
+                f"{self.least:g}"
             )
 
     def _lever(self, client: int, bends: Floats) -> None:
@@ -123,6 +142,11 @@ class Watch:
         found = largest_leverage(table, bends.sum(1))
         with self._lock:
             self.leverage = max(found, self.leverage or 0.0)
+
+
+def _curvature(bends: Floats) -> float:
+    """The sum over all rows, along the linear predictor where it is least."""
+    return float(bends.sum(0, dtype=np.float64).min(initial=np.inf))
 
 
 def effective_rows(bends: Floats) -> float:

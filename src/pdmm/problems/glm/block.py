@@ -60,7 +60,8 @@ class GLMBlock(Block):
         columns = eta.reshape(len(eta), -1) if self.model.exponential else None
         for i in range(self.size):
             rows = self.design.rows(i)
-            self.watch(i, None if columns is None else columns[rows], bends[rows], float(loss[i]))
+            own = bends[rows] / self.model.w[rows].mean()
+            self.watch(i, None if columns is None else columns[rows], own, float(loss[i]))
 
     # --- first order ------------------------------------------------------------------------
 
