@@ -306,7 +306,7 @@ def test_a_refusal_tells_nothing_and_ends_the_run() -> None:
     assert str(caught.value) == SAID
     assert caught.value.args == (SAID,)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
     assert "max_eta" in reasons(made)[0]
     with pytest.raises(Refused):
         made.answer("gradient", {"x": np.zeros(5)})

@@ -73,7 +73,7 @@ def test_nothing_is_computed_at_a_point_that_is_not_seen(name: str, ask: str) ->
     seen: dict[int, float] = {}
 
     class Look(Watch):
-        def __call__(self, client: int, eta: Any, bends: Any) -> None:
+        def __call__(self, client: int, eta: Any, bends: Any, loss: float) -> None:
             seen[client] = max(seen.get(client, 0.0), float(np.abs(eta).max()))
             assert bends.shape == eta.shape or name in ("multinomial", "softmax")
             assert (bends >= 0).all()

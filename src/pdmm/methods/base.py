@@ -157,6 +157,10 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
     """Vectors of a client's answer that do not follow from each other, nor from what the server
     knows: each is as good as one gradient of f_i. A site's policy counts them."""
 
+    def told(self, message: Message) -> int:
+        """The same, in this message's round."""
+        return self.tells
+
     no_regulariser: ClassVar[str] = ""
     """Why this method has no exact form with a regulariser, where it has none."""
 

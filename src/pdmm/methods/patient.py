@@ -124,6 +124,10 @@ class Patient(Wrapping[Server, Memory, Message, Upload, Draft]):
     def tells(self) -> int:  # type: ignore[override]
         return self.inner.tells
 
+    def told(self, message: Message) -> int:
+        how = Control(*message.control.tolist())
+        return self.tells + (how.look != NO_LOOK)  # grad f_i(x_s), beside x_i
+
     @property
     def draft_vectors(self) -> int:  # type: ignore[override]
         return self.inner.draft_vectors + 3  # the server knows x_s

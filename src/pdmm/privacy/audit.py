@@ -35,6 +35,8 @@ class Entry:
     effective_rows: float | None = None
     leverage: float | None = None
     """The largest leverage of one row at the point that was asked about."""
+    loss_ratio: float | None = None
+    """The largest mean loss of a client's rows there, over that at x = 0."""
     outcome: str = "answered"
     """"answered", "refused", "spent" or "failed"."""
     reason: str = ""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.checks import ClientError
 from pdmm.common.variables import Scaled, Variables
 from pdmm.privacy.audit import Audit, Entry
 from pdmm.privacy.contents import Contents, contents_of
@@ -35,8 +36,10 @@ class Study:
     """Whether the sites compute x themselves."""
     parties: tuple[str, ...] = ()
     """The sites that take part."""
-    asked: set[int] = field(default_factory=set)
-    """Rounds that were answered."""
+    asked: dict[int, str] = field(default_factory=dict)
+    """What was asked in the rounds that were answered."""
+    variables: str = ""
+    """Which other variables the run is about, if any."""
     closed: bool = False
     """Whether a question was refused, and no other will be answered."""
     spent: bool = False
@@ -53,7 +56,7 @@ class Question:
 
     def __init__(self, verb: str, payload: Payload) -> None:
         self.verb = verb
-        self.round: int | None = payload.get("round") if verb == "round" else None
+        self.round: int | None = None
         self.digest = ""  # tells it from all other questions
         self.reply: Payload = {}
         self.numbers: int | None = None  # that the reply tells; all in it, if not said
@@ -74,7 +77,12 @@ class Doors:
         self.study: Study | None = None
         self.contents: Contents | None = None
         self.most = np.inf  # numbers that answers can tell, however many there are
-        self.watch = Watch(policy.max_eta, policy.min_effective_rows)
+        self.watch = Watch(
+            policy.max_eta,
+            policy.min_effective_rows,
+            max_loss_ratio=policy.max_loss_ratio,
+            min_curvature=policy.min_curvature,
+        )
 
     # --- a run begins -----------------------------------------------------------------------
 
@@ -136,6 +144,7 @@ class Doors:
         self.measure(problem)
         if self.watches:
             self.watch.tables = problem.tables()
+            self.watch.learn(problem)
 
     def _check_days(self) -> None:
         policy, audit = self.policy, self.audit
@@ -230,7 +239,10 @@ class Doors:
     @property
     def watches(self) -> bool:
         """Whether points are looked at."""
-        return self.policy.max_eta < np.inf or self.policy.min_effective_rows > 0
+        policy = self.policy
+        limits = policy.max_eta, policy.max_loss_ratio
+        fewest = policy.min_effective_rows, policy.min_curvature
+        return min(limits) < np.inf or max(fewest) > 0
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -266,7 +278,13 @@ class Doors:
         except Refused:
             raise
         except BaseException as error:
-            self._keep(question, outcome="failed", reason=type(error).__name__)
+            # Where the rows were looked at, whether it fails may depend on them. What a function
+            # of the user's own cannot do, such as a gradient, a run may go on without.
+            own = isinstance(error, ClientError)
+            if self.study is not None:
+                self.study.closed = self.study.closed or not own
+            counts = self.watch.looked and not own
+            self._keep(question, outcome="failed", reason=type(error).__name__, counts=counts)
             raise
         else:
             self._keep(question, numbers=self._news(question), digest=question.digest)
@@ -283,6 +301,7 @@ class Doors:
                 max_eta=watch.max_eta,
                 effective_rows=watch.effective_rows,
                 leverage=watch.leverage,
+                loss_ratio=watch.loss_ratio,
                 **what,
             )
         )
@@ -357,13 +376,21 @@ class Doors:
         return self.policy.hessians == "allowed"
 
     def check_variables(self, variables: Variables) -> None:
-        """Refuse variables that are made from Hessians, unless these may leave."""
+        """Refuse variables that are made from Hessians, unless these may leave, and second ones."""
+        self._check_same_variables(digest_of(type(variables).__name__, vars(variables)))
         if not isinstance(variables, Scaled):
             self.check_hessians()
         else:
             self.check_point(variables.centre)
         if self.study is not None and self.study.verified:
             raise Reason("other variables are asked for in a run whose sites compute x")
+
+    def _check_same_variables(self, digest: str) -> None:
+        # Constants of functions in any number of variables would tell a table number by number.
+        assert self.study is not None
+        if self.study.variables not in ("", digest) and not self.hessians:
+            raise Reason("a run has one change of variables, and another is asked for")
+        self.study.variables = digest
 
     def check_point(self, x: Vector) -> None:
         """Refuse a point before the first round that is not the start."""
@@ -380,11 +407,6 @@ class Doors:
         if not np.array_equal(x, start):
             raise Reason('the first round is not at the start, and x0 is "zero"')
 
-    def forget_round(self, r: int) -> None:
-        """A round was not answered after all."""
-        assert self.study is not None
-        self.study.asked.discard(r)
-
     def begin_round(self, r: int) -> None:
         """Refuse a round that is not the next, or one too many."""
         assert self.study is not None
@@ -393,7 +415,12 @@ class Doors:
             raise Reason(f"round {r} is asked for after round {max(asked)}")
         if r not in asked and max(len(asked) + 1, r) > self.policy.max_rounds:
             raise Reason(f"max_rounds is {self.policy.max_rounds}", spent=True)
-        asked.add(r)
+
+    def take_round(self, r: int, digest: str) -> None:
+        """Refuse a round that was asked for already, about something else."""
+        assert self.study is not None
+        if self.study.asked.setdefault(r, digest) != digest:
+            raise Reason(f"round {r} is asked for again, about something else")
 
 
 def _most(problem: Problem) -> float:

@@ -9,13 +9,17 @@ from typing import Any, Literal, Self
 from pdmm.common.checks import one_of, whole
 
 PROBLEMS = ("GLM", "LeastSquares", "SoftmaxRegression")  # those that know their rows
+# Huber's loss has a kink at each row: three gradients beside one tell the row, wherever it is.
+FAMILIES = ("gaussian", "binomial", "poisson", "gamma", "multinomial", "cox")
 WHOLE = (
     *("min_rows", "min_rows_per_level", "min_rows_per_cell", "max_rounds", "max_refusals_per_day"),
     *("max_local_steps", "runs_per_day", "min_organisations", "max_set_changes"),
     *("stated_rows", "stated_columns"),
 )
 NUMBERS = (
-    *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_numbers_out_share"),
+    *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_loss_ratio"),
+    "min_curvature",
+    "max_numbers_out_share",
     *("seconds_per_answer", "max_weight_ratio"),
 )
 REGULARISERS = ("L1", "SquaredL2", "ElasticNet")  # whose proximal step leaves 0 where it is
@@ -47,6 +51,10 @@ class Policy:
     """The largest linear predictor of a row at a point at which the site answers."""
     min_effective_rows: float = 10.0
     """Rows that an answer is about, at least: (sum of curvatures)² / (sum of their squares)."""
+    max_loss_ratio: float = 4.0
+    """The largest mean loss of a client's rows at a point, over that at x = 0."""
+    min_curvature: float = 1.0
+    """What the rows' curvatures add up to, at least: each at most 1/4 in a logistic model."""
     max_rounds: int = 100
     """Rounds of one run."""
     max_numbers_out_share: float = 0.5
@@ -65,7 +73,7 @@ class Policy:
     """Names of methods, such as "AGPDMM"."""
     regularisers: tuple[str, ...] | None = REGULARISERS
     """Regularisers; a Box can put x wherever it wants."""
-    families: tuple[str, ...] | None = None
+    families: tuple[str, ...] | None = FAMILIES
     """Families of a GLM, such as "binomial"."""
     problems: tuple[str, ...] | None = PROBLEMS
     """Classes of problems."""
@@ -115,6 +123,8 @@ class Policy:
             min_rows_per_cell=0,
             max_eta=infinite,
             min_effective_rows=0.0,
+            max_loss_ratio=infinite,
+            min_curvature=0.0,
             max_rounds=most,
             max_numbers_out_share=infinite,
             max_refusals_per_day=most,
@@ -124,6 +134,7 @@ class Policy:
             max_weight_ratio=infinite,
             problems=None,
             regularisers=None,
+            families=None,
             x0="any",
             min_organisations=0,
             hessians="allowed",

@@ -18,7 +18,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("problems", "families", "columns", "stated_rows", "stated_columns"),
     ),
     "Which points a study may ask about": (
-        *("x0", "regularisers", "max_eta", "min_effective_rows"),
+        *("x0", "regularisers", "max_eta", "min_effective_rows", "max_loss_ratio"),
+        "min_curvature",
     ),
     "How much may leave": (
         *("max_rounds", "max_numbers_out_share", "hessians", "per_site_results"),
@@ -43,7 +44,10 @@ COMMENTS = {
         "rows. Whoever is alone with a combination can be asked about."
     ),
     "problems": "Classes of problems. A problem of own functions does not know its rows.",
-    "families": 'Families of generalised linear models: a list such as ["binomial"], or "all".',
+    "families": (
+        'Families of generalised linear models: a list such as ["binomial"], or "all". Gradients\n'
+        'of "huber" tell single rows at every point, so that no limit below holds them back.'
+    ),
     "columns": 'Columns that a study may use: a list of names, or "all".',
     "stated_rows": (
         "Rows and columns of the table behind a problem that does not know them, if you allow\n"
@@ -57,6 +61,15 @@ COMMENTS = {
         "an answer is about single rows."
     ),
     "min_effective_rows": "An answer is about at least so many rows, weighted by their curvature.",
+    "max_loss_ratio": (
+        "The largest mean loss of a client's rows at a point, over that at x = 0. A fit comes\n"
+        "closer to the rows; a point that is far from all of them is chosen to tell some apart."
+    ),
+    "min_curvature": (
+        "What the rows' curvatures add up to, at least. A row of a logistic model has p(1 - p),\n"
+        "at most 1/4, and next to nothing where its outcome is certain: what is left is about\n"
+        "few rows."
+    ),
     "max_rounds": "Rounds of one run.",
     "max_numbers_out_share": (
         "Numbers that may leave, over rows times columns, in all runs on this table together.\n"

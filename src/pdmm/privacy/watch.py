@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,21 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from pdmm.common.matrices import Matrix, is_sparse
 from pdmm.privacy.refusals import Reason
+from pdmm.problems.base import Problem
 from pdmm.problems.block import Block, ClientRows, Floats, Source
 
 Vector = npt.NDArray[np.float64]
+LEAST_START = 0.5  # a mean loss that counts as a start's, however good the start may be
 COST = 2e7  # multiplications that the leverage of a question may take
+
+
+class Start(NamedTuple):
+    """What a client's rows are like at x = 0, with which a point is compared."""
+
+    loss: float
+    """Their mean loss."""
+    curvature: float
+    """Their curvatures, added up."""
 
 
 class Watch:
@@ -24,6 +35,8 @@ class Watch:
         max_eta: the largest of them that is allowed.
         min_effective_rows: about so many rows, at least, each of them is.
         tables: the rows of each client, for leverages; None leaves these out.
+        max_loss_ratio: the largest mean loss of a client's rows, over that at x = 0.
+        min_curvature: what their curvatures add up to, at least, unless it is less at x = 0.
     """
 
     def __init__(
@@ -31,28 +44,51 @@ class Watch:
         max_eta: float,
         min_effective_rows: float,
         tables: Sequence[Matrix] | None = None,
+        max_loss_ratio: float = np.inf,
+        min_curvature: float = 0.0,
     ) -> None:
         self.limit = max_eta
         self.fewest = min_effective_rows
         self.tables = tables
+        self.worst = max_loss_ratio
+        self.least = min_curvature
+        self.start: dict[int, Start] = {}
+        self.learning = False
         self._lock = threading.Lock()
         self.begin()
+
+    def learn(self, problem: Problem) -> None:
+        """Take down what a problem's rows lose at x = 0, with which they are compared."""
+        self.start = {}
+        self.learning = True
+        source = WatchedSource(problem, self, problem.clients)
+        try:
+            for block in problem.blocks():
+                source.at(block).value(np.zeros(problem.dimension, problem.dtype))
+        finally:
+            self.learning = False
 
     def begin(self) -> None:
         """Nothing was seen yet, of the next question."""
         self.max_eta: float | None = None
         self.effective_rows: float | None = None
         self.leverage: float | None = None
+        self.loss_ratio: float | None = None
+        self.looked = False  # whether anything was computed from rows
         self._levered: set[int] = set()
 
-    def __call__(self, client: int, eta: Floats | None, bends: Floats) -> None:
+    def __call__(self, client: int, eta: Floats | None, bends: Floats, loss: float) -> None:
         """See one client's rows.
 
         Args:
             client: its number at the site.
             eta: (n, C): linear predictors; None where the losses are no exponential functions.
             bends: (n, C): how much each row's loss bends along each of them.
+            loss: the mean loss of the rows, above the least that there is.
         """
+        if self.learning:
+            self.start[client] = Start(loss, _curvature(bends))
+            return
         far = None
         if eta is not None:
             with np.errstate(invalid="ignore"):
@@ -69,7 +105,30 @@ class Watch:
                 f"the answer would be about {rows:.3g} rows, and min_effective_rows is "
                 f"{self.fewest:g}"
             )
+        if far is not None:
+            self._compare(client, loss, bends)
         self._lever(client, bends)
+
+    def _compare(self, client: int, loss: float, bends: Floats) -> None:
+        """Refuse a point that is far worse for the rows than the start: no fit goes there.
+
+        Where most rows are on the wrong side and far out, the few that are not stand alone.
+        """
+        start = self.start.get(client, Start(0.0, 0.0))
+        ratio = loss / max(start.loss, LEAST_START)
+        with self._lock:
+            self.loss_ratio = float(np.fmax(ratio, self.loss_ratio or 0.0))
+        if not ratio <= self.worst:
+            raise Reason(
+                f"the loss is {ratio:.3g} times that of the start, and max_loss_ratio is "
+                f"{self.worst:g}"
+            )
+        curvature = _curvature(bends)
+        if not curvature >= min(self.least, start.curvature):
+            raise Reason(
+                f"the curvatures of the rows add up to {curvature:.3g}, and min_curvature is "
+                f"{self.least:g}"
+            )
 
     def _lever(self, client: int, bends: Floats) -> None:
         """Note the largest leverage of one row at the first point of the question."""
@@ -84,6 +143,11 @@ class Watch:
         found = largest_leverage(table, bends.sum(1))
         with self._lock:
             self.leverage = max(found, self.leverage or 0.0)
+
+
+def _curvature(bends: Floats) -> float:
+    """The sum over all rows, along the linear predictor where it is least."""
+    return float(bends.sum(0, dtype=np.float64).min(initial=np.inf))
 
 
 def effective_rows(bends: Floats) -> float:
@@ -133,6 +197,7 @@ class WatchedSource:
 
     def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> Any:
         """The functions of some clients, watched."""
+        self.watch.looked = True
         block = self.source.at(clients, cursor)
         return WatchedBlock(block, self.watch, self.numbers[clients])
 
@@ -149,8 +214,8 @@ class WatchedBlock:
         self._numbers = numbers
         block.watch = self._see
 
-    def _see(self, i: int, eta: Floats | None, bends: Floats) -> None:
-        self._watch(int(self._numbers[i]), eta, bends)
+    def _see(self, i: int, eta: Floats | None, bends: Floats, loss: float) -> None:
+        self._watch(int(self._numbers[i]), eta, bends, loss)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._block, name)

@@ -16,8 +16,9 @@ from pdmm.problems.minimise import minimise
 Floats: TypeAlias = npt.NDArray[np.floating]
 Vector: TypeAlias = npt.NDArray[np.float64]
 ClientRows: TypeAlias = slice | npt.NDArray[np.integer]
-Watching: TypeAlias = Callable[[int, Floats | None, Floats], None]
-"""Sees a client's rows at a point: its number in the block, linear predictors, curvatures."""
+Watching: TypeAlias = Callable[[int, Floats | None, Floats, float], None]
+"""Sees a client's rows at a point: its number in the block, linear predictors, curvatures, and by
+how much their mean loss is above the least that any linear predictors give."""
 
 
 @dataclass

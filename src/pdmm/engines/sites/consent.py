@@ -56,10 +56,10 @@ class Consent:
             rounds=int(payload["rounds"]),
             verified=payload["verified"] is True,
         )
-        self.regulariser = payload["regulariser"]
+        self.regulariser = payload.get("regulariser", (None, {}))
         with self.doors.opening(study):
             agreed = self._agree(payload, study)
-            self.doors.check_open(problem, study, payload["regulariser"][0])
+            self.doors.check_open(problem, study, self.regulariser[0])
         return {"agreed": agreed}
 
     def _agree(self, payload: Payload, study: Study) -> str:

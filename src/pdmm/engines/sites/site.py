@@ -25,6 +25,7 @@ from pdmm.methods.base import Method
 from pdmm.privacy.audit import Audit
 from pdmm.privacy.doors import Doors, Question, Study, digest_of, numbers_in
 from pdmm.privacy.policy import Policy
+from pdmm.privacy.refusals import Refused
 from pdmm.privacy.watch import WatchedSource
 from pdmm.problems.base import Problem
 from pdmm.problems.block import Source, Tally
@@ -129,6 +130,13 @@ class Site:
 
     def answer(self, verb: str, payload: Payload) -> Payload:
         """The answer to one question, or the error that ends the run."""
+        try:
+            return self._answer(verb, payload)
+        except Refused as error:
+            refused = type(error)
+        raise refused()  # a new one, on which nothing hangs that tells the reason
+
+    def _answer(self, verb: str, payload: Payload) -> Payload:
         verbs: dict[str, Callable[[Payload, Question], Payload]] = {
             "check": self._check,
             "constants": self._constants,
@@ -253,38 +261,38 @@ class Site:
         return WatchedSource(source, self.doors.watch, self.problem.clients)
 
     def _round(self, payload: Payload, question: Question) -> Payload:
-        r = int(payload["round"])
+        r = question.round = int(payload["round"])
         self.doors.begin_round(r)
         ready = self._follow(payload) or self._ready(payload)
         self._remember(ready, payload, r)
         if payload["have"] != self.memory.name:
-            self.doors.forget_round(r)
             return {"lacks": "memory"}
         message = self._message(ready, payload, r)
         wanted = self._wanted(ready, message, payload["evaluate"])
         asked = digest_of(
             *("round", payload["method"], list(message), list(self.memory.memory)),
-            *(self.memory.cursor, wanted, self.study.weights),
+            *(self.memory.cursor, wanted, self.study.weights, self.study.variables),
         )
+        self.doors.take_round(r, asked)
         if self.last.asked != (asked, r):  # the same question again has the same answer
             self.last = self._work(ready, message, wanted, (asked, r))
         question.digest = asked
         after = self.memory.cursor + ready.method.steps
         self.draft = Kept(payload["next"], self.last.after, after)
         answer = {**(self.last.answer or {}), "next": payload["next"]}
-        question.numbers = self._told(ready.method, answer)
+        question.numbers = self._told(ready.method, message, answer)
         if ready.follower is not None:
             answer["signature"] = ready.follower.sign(r, answer["upload"])
             answer["draft"] = None  # the server keeps no memory that it could give back
         return answer
 
-    def _told(self, method: Method, answer: Payload) -> int:
+    def _told(self, method: Method, message: Any, answer: Payload) -> int:
         """Numbers of a round's answer, without those that follow from the others."""
         clients, d = self.problem.clients, self.problem.dimension
         if method.curvature == "full":
             return numbers_in([answer["upload"], answer["value"]])
         values = clients + numbers_in(answer["value"])
-        return clients * d * method.tells + values + numbers_in(answer["shown"])
+        return clients * d * method.told(message) + values + numbers_in(answer["shown"])
 
     def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
         """What the clients remember, by the name that the server has for it."""
@@ -309,12 +317,15 @@ class Site:
                 "the site has lost its memory, and takes none from a server where the sites "
                 "compute x: begin the run again"
             )
-        return trees.build(ready.shapes.memory, memory)
+        return trees.build(ready.shapes.memory, _all_numbers(memory))
 
     def _message(self, ready: Prepared, payload: Payload, r: int) -> Any:
         if ready.follower is not None:
+            if r == 1:  # a regulariser can put the start anywhere
+                self.doors.check_start(ready.follower.message.x, None)
             return ready.follower.message
-        message = trees.build(ready.shapes.message, payload["message"])
+        message = trees.build(ready.shapes.message, _all_numbers(payload["message"]))
+        message = message._replace(x=self._point(message.x))
         if r == 1:
             self.doors.check_start(message.x, self.variables)
         return message
@@ -325,7 +336,14 @@ class Site:
             return None
         if evaluate is True or ready.follower is not None:
             return message.x
-        return evaluate
+        return self._point(evaluate)
+
+    def _point(self, x: Any) -> npt.NDArray[Any]:
+        """A point of the server's, in the dtype that the watch was tried with."""
+        point = _numbers(x).astype(self.problem.dtype)
+        if point.shape != (self.problem.dimension,):
+            raise SiteError(f"x must be {self.problem.dimension} numbers, got {point.shape}")
+        return point
 
     # --- sites that compute x -------------------------------------------------------------
 
@@ -341,7 +359,7 @@ class Site:
         """The x that a question is about: the one that follows, where the sites compute it."""
         ready = self._follow(payload)
         if ready is None or ready.follower is None:
-            return np.asarray(payload["x"])
+            return self._point(payload["x"])
         return ready.follower.solution.astype(self.problem.dtype)
 
     def _work(self, ready: Prepared, message: Any, wanted: Any, asked: Any) -> Answered:
@@ -410,10 +428,22 @@ class Site:
         return {"sums": self._sum().curvature(x, T).packed()}
 
     def _diagonal(self, payload: Payload, question: Question) -> Payload:
-        x = np.asarray(payload["x"])
+        x = self._point(payload["x"])
         self.doors.check_point(x)
         question.digest = digest_of("diagonal", x, self.study.weights)
         return {"sums": self._sum().diagonal(x)}
+
+
+def _numbers(value: Any) -> npt.NDArray[Any]:
+    """An array of the server's: of numbers, whose digest tells it from others."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise SiteError(f"a message must have arrays of numbers, got {array.dtype}")
+    return array
+
+
+def _all_numbers(values: Any) -> list[npt.NDArray[Any]]:
+    return [_numbers(value) for value in values]
 
 
 def _digest(value: Any) -> str | None:

@@ -54,11 +54,14 @@ class GLMBlock(Block):
         """Let the watch see all rows at these linear predictors."""
         if self.watch is None:
             return
-        bends = self.model.rows_bend(look or self.model.look(eta))
+        look = look or self.model.look(eta)
+        bends = self.model.rows_bend(look)
+        loss = self.model.mean_excess(look.value)
         columns = eta.reshape(len(eta), -1) if self.model.exponential else None
         for i in range(self.size):
             rows = self.design.rows(i)
-            self.watch(i, None if columns is None else columns[rows], bends[rows])
+            own = bends[rows] / self.model.w[rows].mean()
+            self.watch(i, None if columns is None else columns[rows], own, float(loss[i]))
 
     # --- first order ------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
+from scipy.special import entr, gammaln
 
 from pdmm.common.checks import positive
 from pdmm.common.rounding import UNIT
@@ -44,6 +44,10 @@ class Family(ABC):
     @abstractmethod
     def loss(self, eta: Vector, y: Vector) -> Vector:
         """The loss alone; eta may have more axes than y, in front."""
+
+    def least(self, y: Vector) -> Vector:
+        """The least loss that any eta gives."""
+        return np.zeros_like(y)
 
     @abstractmethod
     def divergence(self, eta: Vector, t: Vector, y: Vector) -> Vector:
@@ -198,6 +202,9 @@ class Binomial(Family):
     def loss(self, eta: Vector, y: Vector) -> Vector:
         return np.asarray(np.log1p(np.exp(-np.abs(eta))) + (np.maximum(eta, 0.0) - y * eta))
 
+    def least(self, y: Vector) -> Vector:
+        return np.asarray(entr(y) + entr(1 - y))
+
     def divergence(self, eta: Vector, t: Vector, y: Vector) -> Vector:
         # With m = p t: log(p e^(t - m) + (1 - p) e^-m) = log1p(p r(t - m) + (1 - p) r(-m)), where
         # r(s) = e^s - 1 - s.
@@ -246,6 +253,9 @@ class Poisson(Family):
     def loss(self, eta: Vector, y: Vector) -> Vector:
         return np.asarray(np.exp(eta) - y * eta)
 
+    def least(self, y: Vector) -> Vector:
+        return np.asarray(y + entr(y))
+
     def divergence(self, eta: Vector, t: Vector, y: Vector) -> Vector:
         return np.asarray(np.exp(eta) * exp_remainder(t))
 
@@ -279,6 +289,9 @@ class Gamma(Family):
 
     def loss(self, eta: Vector, y: Vector) -> Vector:
         return np.asarray(y * np.exp(-eta) + eta)
+
+    def least(self, y: Vector) -> Vector:
+        return 1 + np.log(y)
 
     def divergence(self, eta: Vector, t: Vector, y: Vector) -> Vector:
         return np.asarray(y * np.exp(-eta) * exp_remainder(-t))

@@ -107,6 +107,14 @@ class Model(ABC):
         An answer is about the rows that bend: where one alone does, about that one.
         """
 
+    def mean_excess(self, values: Vector) -> Vector:
+        """(b,): by how much the mean loss of the rows is above the least that there is."""
+        return np.asarray((values - self.least()) / self.sums(self.w))
+
+    def least(self) -> Vector:
+        """(b,): what no linear predictors go below."""
+        return np.zeros(self.size)
+
     def bends(self, i: int, look: Look) -> Vector | None:
         """(n, C): second derivatives of the i-th client by each entry of eta, where rows are alone.
 
@@ -145,6 +153,9 @@ class RowModel(Model):
 
     def values(self, eta: Vector) -> Vector:
         return self.sums(self._weighed(self.family.loss(eta, self.y)))
+
+    def least(self) -> Vector:
+        return self.sums(self._weighed(self.family.least(self.y)))
 
     def divergence(self, eta: Vector, t: Vector) -> Vector:
         return self.sums(self._weighed(self.family.divergence(eta, t, self.y)))

@@ -1,6 +1,6 @@
 """A block of softmax regression's clients: gradients, steps, values and gaps."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -90,7 +90,7 @@ class SoftmaxBlock(Block):
         P = space.P
         P[...] = space.logits.transpose(0, 2, 1)
         P += W[:, p, :, None]
-        self._seen(P)
+        self._seen(list(P), labels)
         P -= P.max(1, keepdims=True)
         np.exp(P, out=P)
         P *= (scale / n) / P.sum(1, keepdims=True)
@@ -105,21 +105,22 @@ class SoftmaxBlock(Block):
         if self.watch is None:
             return
         for i, (rows, W) in enumerate(zip(self.X, self._matrices(x), strict=True)):
-            self._seen([(rows @ W[:-1]).T + W[-1][:, None]], i)
+            self._seen([(rows @ W[:-1]).T + W[-1][:, None]], [self.y[i]], i)
 
     def _watch_of(self, i: int) -> Watching | None:
         """The watch of a block that is one client of this one."""
         watch = self.watch
-        return None if watch is None else lambda _, eta, bends: watch(i, eta, bends)
+        return None if watch is None else lambda _, *seen: watch(i, *seen)
 
-    def _seen(self, logits: Iterable[Floats], first: int = 0) -> None:
+    def _seen(self, logits: Iterable[Floats], labels: Sequence[Labels], first: int = 0) -> None:
         """Let the watch see the rows of some clients, of which (classes, n) logits are given."""
         if self.watch is None:
             return
-        for i, own in enumerate(logits, start=first):
+        for i, (own, label) in enumerate(zip(logits, labels, strict=True), start=first):
             eta = (own - own.mean(0)).T.astype(np.float64)
             p = softmax(eta, axis=1)
-            self.watch(i, eta, p * (1 - p))
+            loss = -log_softmax(eta, axis=1)[np.arange(len(label)), label]
+            self.watch(i, eta, p * (1 - p), float(loss.mean()))
 
     def _workspace(self, n: int) -> Space:
         """Arrays that every step uses again, for n rows of each client."""
@@ -196,7 +197,7 @@ class SoftmaxBlock(Block):
         for rows, labels, W in zip(self.X, self.y, self._matrices(x), strict=True):
             logits = np.ascontiguousarray((rows @ W[:-1]).T)
             logits += W[-1][:, None]
-            self._seen([logits], len(values))
+            self._seen([logits], [labels], len(values))
             logits -= logits.max(0)
             right = logits[labels, np.arange(len(labels))]
             entropy = np.log(np.exp(logits, out=logits).sum(0)) - right
@@ -224,6 +225,7 @@ class SoftmaxBlock(Block):
     def accurate_gradient(self, x: Floats) -> npt.NDArray[np.float64]:
         if x.dtype == np.float64:
             return super().accurate_gradient(x)
+        self.show(x)
         self.tally.gradients += self.size
         wide = x.astype(np.float64)
         return np.stack([self.smooth(i)(wide)[1] for i in range(self.size)])

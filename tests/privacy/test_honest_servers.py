@@ -1,0 +1,76 @@
+"""An honest server and a curious researcher; and honest fits, under the default policy."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+
+import pdmm
+from builders.sites import FakeSites
+from pdmm.engines import Refused
+from pdmm.engines.sites.sites import Sites
+from privacy.server import PARTIES
+from privacy.tables import Table, logistic, standardised, whole
+
+# --- honest servers -------------------------------------------------------------------------------
+
+
+def federation(table: Table, parts: int = 3) -> FakeSites:
+    names = PARTIES[:parts]
+    shares = {name: k for k, name in enumerate(names)}
+    return FakeSites(lambda k: table.part(k, parts).problem(), shares, policy=None)
+
+
+def test_one_organisation_alone_is_no_study() -> None:
+    with pytest.raises(Refused):
+        pdmm.solve(Sites(federation(logistic(), 1)), pdmm.LBFGS(), rounds=5)
+
+
+def test_a_box_does_not_choose_the_start() -> None:
+    x = 0.3 * np.ones(9)
+    sites = federation(whole())
+    with pytest.raises(Refused):
+        pdmm.solve(Sites(sites), pdmm.AGPDMM(0.01, 2), regulariser=pdmm.Box(x, x), rounds=5)
+    assert any("not at the start" in e.reason for e in sites.sites["ana"].audit.kept)
+
+
+# --- honest fits, under the default policy --------------------------------------------------------
+
+
+def standard(name: str) -> Table:
+    return {"logistic": whole, "cancer": cancer, "lines": lines, "softmax": classes}[name]()
+
+
+def cancer() -> Table:
+    X, y = load_breast_cancer(return_X_y=True)
+    return Table(standardised(X), y.astype(float), "binomial")
+
+
+def lines() -> Table:
+    X, y = load_diabetes(return_X_y=True)
+    return Table(standardised(X), standardised(y), "gaussian")
+
+
+def classes() -> Table:
+    table = whole()
+    return table._replace(family="softmax", options={"classes": 2})
+
+
+METHODS = {
+    "AGPDMM": (pdmm.AGPDMM(), pdmm.SquaredL2(1.0)),
+    "PDMM": (pdmm.PDMM(), pdmm.SquaredL2(1.0)),
+    "LBFGS": (pdmm.LBFGS(), pdmm.SquaredL2(1.0)),
+    "SCAFFOLD": (pdmm.Scaffold(), None),
+}
+
+
+@pytest.mark.parametrize("name", ["logistic", "cancer", "lines", "softmax"])
+@pytest.mark.parametrize("method", METHODS)
+def test_honest_fits_are_not_refused(name: str, method: str) -> None:
+    sites = federation(standard(name))
+    chosen, regulariser = METHODS[method]
+    clients = Sites(sites, absent="wait")
+    result = pdmm.solve(clients, chosen, regulariser=regulariser, rounds=30)
+    assert result.rounds >= 10
+    entries = [entry for site in sites.sites.values() for entry in site.audit.kept]
+    assert {entry.outcome for entry in entries} <= {"answered", "spent"}
+    assert max(entry.loss_ratio or 0.0 for entry in entries) < 2
