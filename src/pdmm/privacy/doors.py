@@ -1,69 +1,28 @@
 """What decides, at a site, whether a question is answered, and counts what leaves."""
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
-from pdmm.common.variables import Scaled, Variables
 from pdmm.privacy.audit import Audit, Entry
 from pdmm.privacy.contents import Contents, contents_of
 from pdmm.privacy.policy import Policy
+from pdmm.privacy.questions import Question, Study, numbers_in
 from pdmm.privacy.refusals import Reason, Refused, Spent
+from pdmm.privacy.run_limits import RunLimits
+from pdmm.privacy.table_limits import listed, most_numbers, objections
 from pdmm.privacy.watch import Watch
 from pdmm.problems.base import Problem
 
 Vector = npt.NDArray[np.float64]
-Payload = dict[str, Any]
 
 
-@dataclass
-class Study:
-    """A run that a site has agreed to take part in."""
-
-    run: str
-    by: str
-    x0: Vector
-    weights: Vector
-    rounds: int
-    verified: bool = False
-    """Whether the sites compute x themselves."""
-    parties: tuple[str, ...] = ()
-    """The sites that take part."""
-    asked: dict[int, str] = field(default_factory=dict)
-    """What was asked in the rounds that were answered."""
-    variables: str = ""
-    """Which other variables the run is about, if any."""
-    closed: bool = False
-    """Whether a question was refused, and no other will be answered."""
-    spent: bool = False
-    """Whether all that may leave has left."""
-
-
-class Question:
-    """A question while it is being answered.
-
-    Args:
-        verb: what is asked.
-        payload: what it is asked about.
-    """
-
-    def __init__(self, verb: str, payload: Payload) -> None:
-        self.verb = verb
-        self.round: int | None = None
-        self.digest = ""  # tells it from all other questions
-        self.reply: Payload = {}
-        self.numbers: int | None = None  # that the reply tells; all in it, if not said
-        self.started = time.monotonic()
-
-
-class Doors:
+class Doors(RunLimits):
     """A site's policy at work.
 
     Args:
@@ -91,7 +50,7 @@ class Doors:
         """The site says who it is, before it knows what a run is about."""
         nothing = np.empty(0)
         self.study = Study(run, by, nothing, nothing, 0, closed=True)
-        with self._kept(Question("join", {})):
+        with self._kept(Question("join")):
             self._check_days()
             yield
 
@@ -99,9 +58,17 @@ class Doors:
     def opening(self, study: Study) -> Iterator[None]:
         """A run begins, unless this ends with an error."""
         self.study = study
-        with self._kept(Question("open", {})):
+        with self._kept(Question("open")):
             self._check_days()
             yield
+
+    @contextmanager
+    def confirming(self) -> Iterator[None]:
+        """The sites of a run are shown that all of them have agreed to it."""
+        with self._kept(Question("confirm")):
+            yield
+            if self.study is not None:
+                self.study.confirmed = True
 
     def check_parties(
         self, organisations: Mapping[str, str], fingerprints: Sequence[str] = ()
@@ -124,7 +91,7 @@ class Doors:
         partners = self.policy.partners
         strangers = () if partners is None else sorted(set(fingerprints) - set(partners))
         if strangers or (partners is not None and not fingerprints):
-            raise Reason(f"partners does not allow {_listed(strangers)}", counts=False)
+            raise Reason(f"partners does not allow {listed(strangers)}", counts=False)
 
     def check_open(self, problem: Problem, study: Study, regulariser: Any = None) -> None:
         """Refuse a run that is not about what the policy allows.
@@ -137,11 +104,10 @@ class Doors:
         allowed = self.policy.regularisers
         name = None if regulariser is None else str(regulariser.get("class"))
         if allowed is not None and name is not None and name not in allowed:
-            raise Reason(f"the regulariser is {name}, and regularisers allows {_listed(allowed)}")
+            raise Reason(f"the regulariser is {name}, and regularisers allows {listed(allowed)}")
         for reason in self.objections(problem):
             raise Reason(reason, counts=False)
         self._check_study(study)
-        self.measure(problem)
         if self.watches:
             self.watch.tables = problem.tables()
             self.watch.learn(problem)
@@ -161,64 +127,12 @@ class Doors:
                 counts=False,
             )
 
-    def measure(self, problem: Problem) -> None:
-        """See how much the site's answers can tell at all."""
-        policy = self.policy
-        if self.contents is None:
-            self.contents = contents_of(problem, policy.stated_rows, policy.stated_columns)
-        self.most = _most(problem)
-
     def objections(self, problem: Problem) -> list[str]:
         """Why the site's table may not be asked about at all, in sentences; none if it may."""
         policy = self.policy
-        kind = type(problem).__name__
-        if policy.problems is not None and kind not in policy.problems:
-            return [f"the problem is a {kind}, and problems allows {_listed(policy.problems)}"]
         self.contents = contents_of(problem, policy.stated_rows, policy.stated_columns)
-        found = [*self._kinds(problem), *self._rare(self.contents)]
-        if self.contents.fewest < policy.min_rows:
-            found.append(
-                f"the smallest client or mini-batch has {self.contents.fewest} rows, and min_rows "
-                f"is {policy.min_rows}"
-            )
-        share = problem.dimension / max(self.contents.fewest, 1)
-        if share > policy.max_parameters_per_row:
-            found.append(
-                f"there are {share:.3g} parameters for each row, and max_parameters_per_row is "
-                f"{policy.max_parameters_per_row:g}"
-            )
-        return found
-
-    def _kinds(self, problem: Problem) -> list[str]:
-        policy = self.policy
-        found = []
-        family = getattr(problem, "family", None)
-        if family is not None and policy.families is not None and family not in policy.families:
-            found.append(f"the family is {family}, and families allows {_listed(policy.families)}")
-        if policy.columns is not None:
-            names = getattr(problem, "columns", None)
-            more = sorted(set(map(str, names or ())) - set(policy.columns))
-            if names is None:
-                found.append("the columns have no names, and columns allows some names alone")
-            elif more:
-                found.append(f"columns does not allow {_listed(more)}")
-        return found
-
-    def _rare(self, contents: Contents) -> list[str]:
-        policy = self.policy
-        found = []
-        level, cell = contents.rarest_level, contents.rarest_cell
-        if level is not None and level < policy.min_rows_per_level:
-            found.append(
-                f"a value of column {contents.rarest_column} stands in {level} rows, and "
-                f"min_rows_per_level is {policy.min_rows_per_level}"
-            )
-        if cell is not None and cell < policy.min_rows_per_cell:
-            found.append(
-                f"a combination of the values of the discrete columns stands in {cell} rows, and "
-                f"min_rows_per_cell is {policy.min_rows_per_cell}"
-            )
-        return found
+        self.most = most_numbers(problem)
+        return objections(problem, self.contents, policy)
 
     def _check_study(self, study: Study) -> None:
         policy = self.policy
@@ -247,14 +161,16 @@ class Doors:
     # --- questions ----------------------------------------------------------------------------
 
     @contextmanager
-    def question(self, verb: str, payload: Payload) -> Iterator[Question]:
+    def question(self, verb: str) -> Iterator[Question]:
         """A question of the run; its reply leaves only if this ends without an error."""
-        question = Question(verb, payload)
+        question = Question(verb)
         with self._kept(question):
             if self.study is None:
                 raise Reason("no run has been agreed upon")
             if self.study.spent:
                 raise Reason("no more answers are allowed", spent=True)
+            if not self.study.confirmed:
+                raise Reason("not all sites have been seen to agree to the run")
             if self.study.closed:
                 raise Reason("a question of this run was refused before", counts=False)
             yield question
@@ -342,134 +258,3 @@ class Doors:
         if self.most <= allowed:
             return None
         return allowed - self.audit.numbers
-
-    # --- what methods look like --------------------------------------------------------------
-
-    def check_method(self, method: Any, again: bool) -> None:
-        """Refuse a method that the policy does not allow.
-
-        Args:
-            method: the server's.
-            again: whether it takes the place of another in the same run.
-        """
-        policy = self.policy
-        if again and self.study is not None and self.study.verified:
-            raise Reason("the method changed in a run whose sites compute x")
-        name = type(method.as_named).__name__
-        if policy.methods is not None and name not in policy.methods:
-            raise Reason(f"the method is {name}, and methods allows {_listed(policy.methods)}")
-        if method.steps > policy.max_local_steps:
-            raise Reason(
-                f"a round has {method.steps} steps, and max_local_steps is {policy.max_local_steps}"
-            )
-        if method.curvature == "full":
-            self.check_hessians()
-
-    def check_hessians(self) -> None:
-        """Refuse Hessians, unless the policy allows them."""
-        if not self.hessians:
-            raise Reason(f'Hessians are asked for, and hessians is "{self.policy.hessians}"')
-
-    @property
-    def hessians(self) -> bool:
-        """Whether Hessians may leave: there are no secure sums that would hide them."""
-        return self.policy.hessians == "allowed"
-
-    def check_variables(self, variables: Variables) -> None:
-        """Refuse variables that are made from Hessians, unless these may leave, and second ones."""
-        self._check_same_variables(digest_of(type(variables).__name__, vars(variables)))
-        if not isinstance(variables, Scaled):
-            self.check_hessians()
-        else:
-            self.check_point(variables.centre)
-        if self.study is not None and self.study.verified:
-            raise Reason("other variables are asked for in a run whose sites compute x")
-
-    def _check_same_variables(self, digest: str) -> None:
-        # Constants of functions in any number of variables would tell a table number by number.
-        assert self.study is not None
-        if self.study.variables not in ("", digest) and not self.hessians:
-            raise Reason("a run has one change of variables, and another is asked for")
-        self.study.variables = digest
-
-    def check_point(self, x: Vector) -> None:
-        """Refuse a point before the first round that is not the start."""
-        assert self.study is not None
-        if not self.hessians and not np.array_equal(x, self.study.x0):
-            raise Reason("a point that is not the start is asked about before the first round")
-
-    def check_start(self, x: Vector, variables: Variables | None) -> None:
-        """Refuse a first round that is not at the start."""
-        assert self.study is not None
-        if self.policy.x0 == "any" or (variables is not None and self.hessians):
-            return
-        start = self.study.x0 if variables is None else 0 * self.study.x0
-        if not np.array_equal(x, start):
-            raise Reason('the first round is not at the start, and x0 is "zero"')
-
-    def begin_round(self, r: int) -> None:
-        """Refuse a round that is not the next, or one too many."""
-        assert self.study is not None
-        asked = self.study.asked
-        if asked and r < max(asked):
-            raise Reason(f"round {r} is asked for after round {max(asked)}")
-        if r not in asked and max(len(asked) + 1, r) > self.policy.max_rounds:
-            raise Reason(f"max_rounds is {self.policy.max_rounds}", spent=True)
-
-    def take_round(self, r: int, digest: str) -> None:
-        """Refuse a round that was asked for already, about something else."""
-        assert self.study is not None
-        if self.study.asked.setdefault(r, digest) != digest:
-            raise Reason(f"round {r} is asked for again, about something else")
-
-
-def _most(problem: Problem) -> float:
-    """Numbers that answers can tell: of a sum of squares its X'X, X'y and y'y, and never more."""
-    squares = type(problem).__name__ == "LeastSquares" or _is_gaussian(problem)
-    d = problem.dimension
-    return problem.clients * (d * (d + 3) // 2 + 1) if squares else np.inf
-
-
-def _is_gaussian(problem: Problem) -> bool:
-    return getattr(problem, "family", None) == "gaussian"
-
-
-def numbers_in(reply: Any) -> int:
-    """How many numbers a reply tells; counts and names are none."""
-    if isinstance(reply, np.ndarray):
-        return int(reply.size)
-    if isinstance(reply, float | np.floating):
-        return 1
-    if isinstance(reply, Mapping):
-        return sum(numbers_in(part) for part in reply.values())
-    if isinstance(reply, list | tuple):
-        return sum(numbers_in(part) for part in reply)
-    return 0
-
-
-def digest_of(*parts: Any) -> str:
-    """What tells equal questions from others."""
-    digest = hashlib.blake2b(digest_size=12)
-    for part in parts:
-        _feed(digest, part)
-    return digest.hexdigest()
-
-
-def _feed(digest: Any, part: Any) -> None:
-    if isinstance(part, np.ndarray):
-        digest.update(f"{part.dtype.str}{part.shape}".encode())
-        digest.update(np.ascontiguousarray(part).data)
-    elif isinstance(part, Mapping):
-        for key in sorted(part):
-            digest.update(f"<{key}>".encode())
-            _feed(digest, part[key])
-    elif isinstance(part, list | tuple):
-        digest.update(f"[{len(part)}]".encode())
-        for piece in part:
-            _feed(digest, piece)
-    else:
-        digest.update(f"|{part!r}|".encode())
-
-
-def _listed(words: Any) -> str:
-    return ", ".join(words) or "none"

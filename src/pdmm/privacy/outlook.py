@@ -43,7 +43,6 @@ def outlook(problem: Problem, policy: Policy, audit: Audit | None = None) -> Out
     """
     doors = Doors(policy, audit or Audit())
     objections = doors.objections(problem)
-    doors.measure(problem)
     assert doors.contents is not None
     left = doors.numbers_left
     return Outlook(

@@ -13,6 +13,7 @@ from builders.certificates import Root
 from builders.sites import SHARES, SILENT, FakeSites, Fault, Payload
 from pdmm.common.packing import pack
 from pdmm.engines import Refused, Sites
+from pdmm.engines.clients import Terms
 from pdmm.engines.sites.roster import SiteError
 
 AUTO: Literal["auto"] = "auto"
@@ -264,3 +265,77 @@ def test_only_partners_take_part_where_they_are_named() -> None:
         else:
             with pytest.raises(Refused):
                 pdmm.solve(Sites(fake), METHODS["agpdmm"], 3)
+
+
+# --- a server that does not keep to the order ------------------------------------------------
+
+
+def opened() -> tuple[FakeSites, Sites]:
+    fake = sites()
+    clients = verified(fake)
+    d = clients.dimension
+    clients.open(Terms(np.zeros(d), np.ones(cases.M), 5, None))
+    return fake, clients
+
+
+@pytest.mark.parametrize("verb", ["gradient", "value"])
+def test_no_point_of_the_servers_is_answered_before_the_sites_can_compute_any(verb: str) -> None:
+    fake, clients = opened()
+    with pytest.raises(Refused):
+        fake.sites["ana"].answer(verb, {"x": np.ones(clients.dimension)})
+    reasons = [entry.reason for entry in fake.sites["ana"].audit.kept]
+    assert "a point is asked about before the sites can compute it" in reasons
+
+
+def test_a_round_before_the_run_is_prepared_is_refused() -> None:
+    fake, clients = opened()
+    method = pdmm.GradientDescent(0.1)
+    question = {
+        "round": 1,
+        "rounds": 5,
+        "method": pack(method, {}, "method"),
+        "message": [np.ones(clients.dimension)],
+        "have": "a",
+        "memory": [],
+        "next": "b",
+        "evaluate": False,
+        "variables": None,
+    }
+    with pytest.raises(Refused):
+        fake.sites["ana"].answer("round", question)
+
+
+def test_a_run_is_prepared_once() -> None:
+    _, clients = opened()
+    clients.prepare(pdmm.GradientDescent(0.1), np.zeros(clients.dimension), np.ones(cases.M), 5)
+    with pytest.raises(Refused):
+        clients.prepare(pdmm.GradientDescent(0.2), np.zeros(clients.dimension), np.ones(cases.M), 5)
+
+
+@pytest.mark.parametrize("verb", ["constants", "diagonal", "fingerprint", "check", "prepare"])
+def test_nothing_is_answered_before_all_have_signed(verb: str) -> None:
+    """A server that shows a site what others once said of themselves has no answer of it."""
+    fake = sites()
+    clients = verified(fake)
+    site = fake.sites["ana"]
+    statements = [
+        made.answer("join", {"run": "run/1", "name": name})["statement"]
+        for name, made in fake.sites.items()
+    ]
+    everyone = {name: np.ones(place.stop - place.start) for name, place in clients.places.items()}
+    site.answer(
+        "open",
+        {
+            "run": "run/1",
+            "rounds": 5,
+            "x0": np.zeros(clients.dimension),
+            "verified": True,
+            "parties": statements,
+            "everyone": everyone,
+            "weights": everyone["ana"],
+        },
+    )
+    with pytest.raises(Refused):
+        site.answer(verb, {"which": "L", "x": np.zeros(clients.dimension), "exact": False})
+    with pytest.raises(Refused):
+        site.answer("confirm", {"agreed": {}})

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from pdmm.common.packing import unpack
 from pdmm.engines.sites.follower import Follower
 from pdmm.methods.base import Method
-from pdmm.privacy.doors import Doors, Study
+from pdmm.privacy.doors import Doors
+from pdmm.privacy.questions import Study
 from pdmm.privacy.refusals import Reason
 from pdmm.problems.base import Problem
 from pdmm.regularisers.penalty import Penalty
@@ -57,6 +58,7 @@ class Consent:
             verified=payload["verified"] is True,
         )
         self.regulariser = payload.get("regulariser", (None, {}))
+        study.confirmed = self.identity is None and not study.verified
         with self.doors.opening(study):
             agreed = self._agree(payload, study)
             self.doors.check_open(problem, study, self.regulariser[0])
@@ -91,10 +93,12 @@ class Consent:
         )
         return agreed
 
-    def confirm(self, agreed: Any) -> None:
-        """See that all sites agreed to the same terms, where they sign anything."""
-        if self.membership is not None:
-            self.membership.confirm(agreed)
+    def confirm(self, payload: Payload) -> Payload:
+        """See that all sites agreed to the same terms; nothing is answered before that."""
+        with self.doors.confirming():
+            if self.membership is not None:
+                self.membership.confirm(payload["agreed"])
+        return {}
 
     def follower(self, payload: Payload, method: Method, dtype: np.dtype[Any]) -> Follower:
         """Who computes x here, in a run whose sites do."""

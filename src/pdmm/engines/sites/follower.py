@@ -17,7 +17,7 @@ from pdmm.engines.client_round import Forms, Part, add_up
 from pdmm.engines.exchange import add
 from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method, Prox
-from pdmm.privacy.doors import digest_of
+from pdmm.privacy.questions import digest_of
 from pdmm.privacy.refusals import Reason
 from pdmm.problems.block import Tally
 

@@ -28,8 +28,6 @@ class Opening:
         self.verified = verified
         self.signed = signed
         self.asked: dict[str, Payload] = {}
-        self.agreed: dict[str, str] = {}
-        """The signature of each site, under the terms."""
         roster.opening = self.again
 
     def agree(self, terms: Terms, places: Mapping[str, slice]) -> None:
@@ -50,7 +48,9 @@ class Opening:
         }
         self.asked = {name: {**about, "weights": weights[name]} for name in places}
         answers = self.roster.everyone("open", self.asked)
-        self.agreed = {name: self._signature(name, answers[name]) for name in places}
+        agreed = {name: self._signature(name, answers[name]) for name in places}
+        if self.signed:
+            self.roster.everyone("confirm", {name: {"agreed": agreed} for name in places})
 
     def _parties(self, run: str, places: Mapping[str, slice]) -> list[Any]:
         """Who takes part: what each says of itself, or only their names."""

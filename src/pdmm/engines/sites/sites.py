@@ -6,22 +6,21 @@ happened. An upload counts when its answer is taken: an answer that comes late o
 another question, is not.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from pdmm.common import trees
-from pdmm.common.checks import ClientError, not_negative, one_of, positive
+from pdmm.common.checks import not_negative, one_of, positive
 from pdmm.common.packing import pack
 from pdmm.common.site_shares import SiteShare
-from pdmm.common.threads import Threads
 from pdmm.common.variables import Variables
 from pdmm.engines.client_round import Forms, Part, add_up
 from pdmm.engines.client_tables import Table, Tables
-from pdmm.engines.clients import Clients, Terms, Vector, steepest
+from pdmm.engines.clients import Terms, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question, add
 from pdmm.engines.sites.absences import Absences
+from pdmm.engines.sites.asked_sites import AbsentError, AskedSites
 from pdmm.engines.sites.asking import Asked, ask_round
 from pdmm.engines.sites.copies import Copies
 from pdmm.engines.sites.facts import check_facts, read_facts
@@ -30,22 +29,16 @@ from pdmm.engines.sites.opening import Opening
 from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import Connection, Payload, Roster
 from pdmm.engines.sites.shares import Shares
-from pdmm.engines.sites.told_constants import check_order, read_constants
 from pdmm.engines.sites.told_sums import read_gradient, read_sums, read_value
 from pdmm.methods.base import Method
 from pdmm.privacy.refusals import Spent
 from pdmm.problems.block import Floats
-from pdmm.problems.constants import KINDS, Constants, Kind, Which, WithConstants
-from pdmm.problems.fingerprints import check_same
+from pdmm.problems.constants import Constants
 from pdmm.problems.secants import Shown
 from pdmm.problems.sums import CertainGradient, CurvatureSum
 
 
-class AbsentError(ClientError):
-    """A sum over all sites was asked for, and some are absent."""
-
-
-class Sites(WithConstants, Clients):
+class Sites(AskedSites):
     """The clients of all sites; :func:`pdmm.solve` takes it in place of a problem.
 
     Clients are numbered through: those of the first site, in the order of names, first. Sites
@@ -70,7 +63,6 @@ class Sites(WithConstants, Clients):
     accurate = False
     proviso = "if all sites are honest"
     per_site: bool = True
-    _asks_moved = False  # whether constants are those of the functions that rounds are about
 
     def __init__(
         self,
@@ -124,28 +116,6 @@ class Sites(WithConstants, Clients):
     def __repr__(self) -> str:
         return f"Sites({', '.join(self.roster.names)}: {self.clients} clients)"
 
-    def _everyone(self, verb: str, payload: Payload | None = None) -> list[Reply]:
-        """The replies of all sites, in the order of their names."""
-        return self._replies(verb, dict.fromkeys(self.roster.names, payload or {}), wait=True)
-
-    def _replies(self, verb: str, payloads: Mapping[str, Payload], wait: bool) -> list[Reply]:
-        """The replies of all sites, in the order of their names.
-
-        Args:
-            verb: of the question.
-            payloads: for each site.
-            wait: for those that are absent; else it is an error that they are.
-        """
-        if wait:
-            answers = self.roster.everyone(verb, payloads)
-        else:
-            present = self.roster.present
-            answers = self.roster.ask(verb, {name: payloads[name] for name in present})
-        missing = [name for name in self.roster.names if name not in answers]
-        if missing:
-            raise AbsentError(f"{', '.join(missing)} did not answer, and F is a sum over all sites")
-        return [Reply(name, verb, answers[name]) for name in self.roster.names]
-
     # --- what a run is about ------------------------------------------------------------------
 
     def open(self, terms: Terms) -> None:
@@ -161,75 +131,6 @@ class Sites(WithConstants, Clients):
     def check(self, x0: Floats, exact: bool) -> None:
         self._everyone("check", {"exact": exact})
         self.begin_at(x0)
-
-    def _client_constants(self, which: Which, threads: Threads) -> dict[Which, tuple[Vector, Kind]]:
-        question: Payload = {"which": which}
-        if self._asks_moved:
-            question["variables"] = self.variables
-        wait = self.steady or not self._prepared
-        replies = self._replies("constants", dict.fromkeys(self.places, question), wait)
-        values = np.empty(self.clients)
-        kinds = []
-        for reply in replies:
-            place = self.places[reply.site]
-            proven = self._says_proven[reply.site] and not self._asks_moved
-            clients = place.stop - place.start
-            values[place], kind = read_constants(reply, which, clients, proven)
-            kinds.append(KINDS.index(kind))
-        found: tuple[Vector, Kind] = (values, KINDS[min(kinds)])
-        self._check_with_other(which, found)
-        return {which: found}
-
-    def _check_with_other(self, which: Which, found: tuple[Vector, Kind]) -> None:
-        """Hold L against mu, once both are known."""
-        other = {"L": "mu", "mu": "L"}.get(which)
-        if other not in self._known:
-            return
-        values, kind, _ = self._known[other]
-        pair = {which: found, other: (values, kind)}
-        check_order(pair["L"], pair["mu"], self.places)
-
-    @property
-    def shown(self) -> Shown:
-        """What sites have told with their answers; they need not be asked again."""
-        return self._shown
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "kind": "Sites",
-            "clients": self.clients,
-            "dimension": self.dimension,
-            "dtype": str(self.dtype),
-            "description": repr(self),
-        }
-
-    def recognise(self, x0: Vector, then: Table | None) -> None:
-        now = self._fingerprints()
-        if then is not None:
-            before = then.columns[0]
-            if self.may_be_silent:  # a site that did not answer says nothing of its clients
-                before = np.where(np.isnan(before), now, before)
-                now = np.where(np.isnan(now), before, now)
-            check_same(now, before, self.dtype, self._site_of)
-        self.fingerprint = now
-
-    def _fingerprints(self) -> Vector:
-        """For each client a number of its site: a sum over its clients, which knows their order."""
-        payloads: dict[str, Payload] = {name: {} for name in self.places}
-        if self.steady:
-            answers = self.roster.everyone("fingerprint", payloads)
-        else:
-            present = self.roster.present
-            answers = self.roster.ask("fingerprint", {name: payloads[name] for name in present})
-        found = np.full(self.clients, np.nan)
-        for name, answer in answers.items():
-            reply = Reply(name, "fingerprint", answer)
-            found[self.places[name]] = reply.number_or_nan("value")
-        return found
-
-    def _site_of(self, client: int) -> str:
-        name = next(name for name, place in self.places.items() if client < place.stop)
-        return f"site {name}"
 
     # --- a run ------------------------------------------------------------------------------
 
@@ -270,7 +171,6 @@ class Sites(WithConstants, Clients):
             "method": pack(method, {}, "method"),
             "rounds": rounds,
             "variables": self.variables,
-            "agreed": self.opening.agreed,
         }
         if self.news is not None:
             self.news = News(self.places)

@@ -1,0 +1,302 @@
+"""A site's part in one run: its rounds, and what its clients remember between them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common import trees
+from pdmm.common.packing import unpack
+from pdmm.common.threads import Threads
+from pdmm.common.variables import Mixed, Scaled, Variables
+from pdmm.engines.client_round import Done, Shapes, client_round
+from pdmm.engines.sites.consent import Consent
+from pdmm.engines.sites.follower import Follower
+from pdmm.engines.sites.roster import SiteError
+from pdmm.methods.base import Method
+from pdmm.privacy.doors import Doors
+from pdmm.privacy.questions import Question, Study, digest_of, numbers_in
+from pdmm.privacy.refusals import Reason
+from pdmm.privacy.watch import WatchedSource
+from pdmm.problems.base import Problem
+from pdmm.problems.block import Source, Tally
+from pdmm.problems.sums import SumOfBlocks
+
+Payload = dict[str, Any]
+
+
+class Kept(NamedTuple):
+    """What a site's clients remember, under the name that the server gave it."""
+
+    name: str = ""
+    memory: Any = None
+    cursor: int = 0
+    """Where their mini-batches go on: the site's own count of steps."""
+
+
+class Answered(NamedTuple):
+    """The last round's question, its answer, and what the clients would remember after it."""
+
+    asked: Any = None
+    answer: Payload | None = None
+    after: Any = None
+
+
+class Prepared(NamedTuple):
+    """What a run was prepared for, and what it works on."""
+
+    plan: Any
+    method: Method
+    source: Source
+    shapes: Shapes
+    follower: Follower | None = None
+    """Who computes x here, where the sites do."""
+
+
+class SiteRun:
+    """What a site knows of a run, from its opening on.
+
+    Args:
+        problem: of the site.
+        doors: its policy at work.
+        consent: what it and the other sites have agreed to.
+    """
+
+    def __init__(self, problem: Problem, doors: Doors, consent: Consent) -> None:
+        self.problem = problem
+        self.doors = doors
+        self.consent = consent
+        self.threads = Threads(1)
+        self.variables: Variables | None = None
+        self.moved: Problem | None = None  # the functions that rounds are about, if not of x
+        self.prepared: Prepared | None = None
+        self.memory = Kept()
+        self.draft = Kept()  # what the memory becomes if the server took the upload
+        self.last = Answered()
+
+    @property
+    def study(self) -> Study:
+        """The run, as the site has agreed to it."""
+        assert self.doors.study is not None
+        return self.doors.study
+
+    # --- before the first round -----------------------------------------------------------
+
+    def prepare(self, payload: Payload, question: Question) -> Payload:
+        """Get ready for a method; once in a run."""
+        self.doors.check_unprepared(self.prepared is not None)
+        ready = self._ready(payload)
+        if self.study.verified:
+            follower = self.consent.follower(payload, ready.method, self.problem.dtype)
+            self.prepared = ready._replace(follower=follower)
+        return {}
+
+    def constants(self, payload: Payload, question: Question) -> Payload:
+        """L and mu of each client."""
+        problem = self.problem
+        if payload.get("variables") is not None:
+            problem = problem.in_variables(self._read_variables(payload["variables"]))
+        question.digest = digest_of("constants", payload)
+        values, kind, _ = problem.constants_of_clients(payload["which"], self.threads)
+        return {"values": values, "kind": kind}
+
+    def _read_variables(self, variables: Payload) -> Variables:
+        kinds = {"Mixed": Mixed, "Scaled": Scaled}
+        if variables["kind"] not in kinds:
+            raise SiteError(f"this site's pdmm knows no {variables['kind']!r} variables")
+        parts = {name: part for name, part in variables.items() if name != "kind"}
+        found: Variables = kinds[variables["kind"]](**parts)
+        self.doors.check_variables(found)
+        return found
+
+    def _ready(self, payload: Payload) -> Prepared:
+        """The run that the question is about, prepared if it is not yet."""
+        plan = payload["method"], payload["rounds"]
+        if payload["variables"] is not None:
+            self.variables = self._read_variables(payload["variables"])
+            self.moved = self.problem.in_variables(self.variables)
+            self.prepared = None
+        if self.prepared is None or self.prepared.plan != plan:
+            method = unpack(payload["method"], {})
+            if not isinstance(method, Method):
+                raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
+            self.doors.check_method(method, self.prepared is not None)
+            problem = self.moved or self.problem
+            source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
+            shapes = Shapes.of(method, np.zeros(problem.dimension), problem.dtype)
+            self.prepared = Prepared(plan, method, self.watched(source), shapes)
+        return self.prepared
+
+    def watched(self, source: Source) -> Source:
+        """The functions, of which every point is seen that an answer is about."""
+        if not self.doors.watches:
+            return source
+        return WatchedSource(source, self.doors.watch, self.problem.clients)
+
+    # --- rounds -----------------------------------------------------------------------------
+
+    def round(self, payload: Payload, question: Question) -> Payload:
+        """What the clients do in a round."""
+        r = question.round = int(payload["round"])
+        self.doors.begin_round(r)
+        ready = self._followed(payload) or self._ready(payload)
+        self._remember(ready, payload, r)
+        if payload["have"] != self.memory.name:
+            return {"lacks": "memory"}
+        message = self._message(ready, payload, r)
+        wanted = self._wanted(ready, message, payload["evaluate"])
+        asked = digest_of(
+            *("round", payload["method"], list(message), list(self.memory.memory)),
+            *(self.memory.cursor, wanted, self.study.weights, self.study.variables),
+        )
+        self.doors.take_round(r, asked)
+        if self.last.asked != (asked, r):  # the same question again has the same answer
+            self.last = self._work(ready, message, wanted, (asked, r))
+        question.digest = asked
+        after = self.memory.cursor + ready.method.steps
+        self.draft = Kept(payload["next"], self.last.after, after)
+        answer = {**(self.last.answer or {}), "next": payload["next"]}
+        question.numbers = self._told(ready.method, message, answer)
+        if ready.follower is not None:
+            answer["signature"] = ready.follower.sign(r, answer["upload"])
+            answer["draft"] = None  # the server keeps no memory that it could give back
+        return answer
+
+    def _told(self, method: Method, message: Any, answer: Payload) -> int:
+        """Numbers of a round's answer, without those that follow from the others."""
+        clients, d = self.problem.clients, self.problem.dimension
+        if method.curvature == "full":
+            return numbers_in([answer["upload"], answer["value"]])
+        values = clients + numbers_in(answer["value"])
+        return clients * d * method.told(message) + values + numbers_in(answer["shown"])
+
+    def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
+        """What the clients remember, by the name that the server has for it."""
+        name = payload["have"]
+        if name == self.memory.name:
+            return
+        if name == self.draft.name and self.draft.memory is not None:
+            self.memory = self.draft
+        elif payload["memory"] is not None:
+            cursor = (r - 1) * ready.method.steps  # as if it had answered in every round
+            self.memory = Kept(name, self._given(ready, payload["memory"], r), cursor)
+
+    def _given(self, ready: Prepared, memory: Any, r: int) -> Any:
+        """The memory that the server sends; before the first round it is that of the start."""
+        began = self.memory.memory is not None
+        if r == 1 or (ready.follower is not None and not began):
+            x0 = self.study.x0.astype(self.problem.dtype)
+            start = x0 if self.variables is None else 0 * x0
+            return ready.method.client_start(np.repeat(start[None], self.problem.clients, axis=0))
+        if ready.follower is not None:
+            raise SiteError(
+                "the site has lost its memory, and takes none from a server where the sites "
+                "compute x: begin the run again"
+            )
+        return trees.build(ready.shapes.memory, _all_numbers(memory))
+
+    def _message(self, ready: Prepared, payload: Payload, r: int) -> Any:
+        if ready.follower is not None:
+            if r == 1:  # a regulariser can put the start anywhere
+                self.doors.check_start(ready.follower.message.x, None)
+            return ready.follower.message
+        message = trees.build(ready.shapes.message, _all_numbers(payload["message"]))
+        message = message._replace(x=self.point(message.x))
+        if r == 1:
+            self.doors.check_start(message.x, self.variables)
+        return message
+
+    def _wanted(self, ready: Prepared, message: Any, evaluate: Any) -> Any:
+        """Where F is wanted: None for nowhere."""
+        if evaluate is False:
+            return None
+        if evaluate is True or ready.follower is not None:
+            return message.x
+        return self.point(evaluate)
+
+    def point(self, x: Any) -> npt.NDArray[Any]:
+        """A point of the server's, in the dtype that the watch was tried with."""
+        point = _numbers(x).astype(self.problem.dtype)
+        if point.shape != (self.problem.dimension,):
+            raise SiteError(f"x must be {self.problem.dimension} numbers, got {point.shape}")
+        return point
+
+    # --- the x that a question is about ---------------------------------------------------
+
+    def _followed(self, payload: Payload) -> Prepared | None:
+        """Take over what all sites sent, where the sites compute x."""
+        if not self.study.verified:
+            return None
+        ready = self.prepared
+        if ready is None or ready.follower is None:
+            raise Reason("a point is asked about before the sites can compute it")
+        ready.follower.follow(payload["news"])
+        return ready
+
+    def at(self, payload: Payload) -> npt.NDArray[Any]:
+        """The x that a question is about: the one that follows, where the sites compute it."""
+        ready = self._followed(payload)
+        if ready is None or ready.follower is None:
+            return self.point(payload["x"])
+        return ready.follower.solution.astype(self.problem.dtype)
+
+    # --- the work ---------------------------------------------------------------------------
+
+    def _work(self, ready: Prepared, message: Any, wanted: Any, asked: Any) -> Answered:
+        method = ready.method
+        cursor = np.full(self.problem.clients, self.memory.cursor)
+        held = self.memory.memory
+
+        def work(block: slice) -> Done:
+            f = ready.source.at(block, cursor[block])
+            return client_round(method, f, message, trees.rows(held, block), method.steps)
+
+        done = list(self.threads.map(work, self.problem.blocks()))
+        tally = Tally()
+        for part in done:
+            tally.add(part.tally)
+        value = None if wanted is None else self.sums().value(wanted)
+        shown = self.problem.shown
+        answer = {
+            "upload": list(trees.joined([part.upload for part in done])),
+            "draft": _joined_drafts([part.draft for part in done]),
+            "tally": vars(tally),
+            "value": value,
+            "shown": None if shown is None else shown.arrays,
+        }
+        return Answered(asked, answer, trees.joined([part.after for part in done]))
+
+    def sums(self) -> SumOfBlocks:
+        """F of this site's clients, with the weights that were agreed upon."""
+        problem = self.problem
+        if self.prepared is None or self.moved is not None:
+            source = self.watched(problem.prepare(1, 1, False, self.threads))
+        else:
+            source = self.prepared.source
+        return SumOfBlocks(problem, self._evaluator(source), self.study.weights, self.threads)
+
+    def _evaluator(self, source: Source) -> Source:
+        """What values are taken from, watched too."""
+        if not isinstance(source, WatchedSource):
+            return self.problem.evaluator(source)
+        return self.watched(self.problem.evaluator(source.source))
+
+
+def _numbers(value: Any) -> npt.NDArray[Any]:
+    """An array of the server's: of numbers, whose digest tells it from others."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise SiteError(f"a message must have arrays of numbers, got {array.dtype}")
+    return array
+
+
+def _all_numbers(values: Any) -> list[npt.NDArray[Any]]:
+    return [_numbers(value) for value in values]
+
+
+def _joined_drafts(parts: Any) -> list[Any]:
+    """Arrays with one row per client, one below the other; numbers are the same in all parts."""
+    return [
+        np.concatenate(field) if isinstance(field[0], np.ndarray) else field[0]
+        for field in zip(*parts, strict=True)
+    ]

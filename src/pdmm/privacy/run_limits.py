@@ -1,0 +1,108 @@
+"""What a policy allows of a run: its method, its variables, its points and its rounds."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pdmm.common.variables import Scaled, Variables
+from pdmm.privacy.policy import Policy
+from pdmm.privacy.questions import Study, digest_of
+from pdmm.privacy.refusals import Reason
+from pdmm.privacy.table_limits import listed
+
+Vector = npt.NDArray[np.float64]
+
+
+class RunLimits:
+    """The limits that a run meets after its opening; each check raises a ``Reason``."""
+
+    policy: Policy
+    study: Study | None
+
+    def check_unprepared(self, prepared: bool) -> None:
+        """Refuse to begin a run a second time."""
+        if prepared:
+            raise Reason("the run is prepared already")
+
+    def check_server_asks(self) -> None:
+        """Refuse a point of the server's in a run whose sites compute them."""
+        if self.study is not None and self.study.verified:
+            raise Reason("the server asks about a point in a run whose sites compute x")
+
+    def check_method(self, method: Any, again: bool) -> None:
+        """Refuse a method that the policy does not allow.
+
+        Args:
+            method: the server's.
+            again: whether it takes the place of another in the same run.
+        """
+        policy = self.policy
+        if again and self.study is not None and self.study.verified:
+            raise Reason("the method changed in a run whose sites compute x")
+        name = type(method.as_named).__name__
+        if policy.methods is not None and name not in policy.methods:
+            raise Reason(f"the method is {name}, and methods allows {listed(policy.methods)}")
+        if method.steps > policy.max_local_steps:
+            raise Reason(
+                f"a round has {method.steps} steps, and max_local_steps is {policy.max_local_steps}"
+            )
+        if method.curvature == "full":
+            self.check_hessians()
+
+    def check_hessians(self) -> None:
+        """Refuse Hessians, unless the policy allows them."""
+        if not self.hessians:
+            raise Reason(f'Hessians are asked for, and hessians is "{self.policy.hessians}"')
+
+    @property
+    def hessians(self) -> bool:
+        """Whether Hessians may leave: there are no secure sums that would hide them."""
+        return self.policy.hessians == "allowed"
+
+    def check_variables(self, variables: Variables) -> None:
+        """Refuse variables that are made from Hessians, unless these may leave, and second ones."""
+        self._check_same_variables(digest_of(type(variables).__name__, vars(variables)))
+        if not isinstance(variables, Scaled):
+            self.check_hessians()
+        else:
+            self.check_point(variables.centre)
+        if self.study is not None and self.study.verified:
+            raise Reason("other variables are asked for in a run whose sites compute x")
+
+    def _check_same_variables(self, digest: str) -> None:
+        # Constants of functions in any number of variables would tell a table number by number.
+        assert self.study is not None
+        if self.study.variables not in ("", digest) and not self.hessians:
+            raise Reason("a run has one change of variables, and another is asked for")
+        self.study.variables = digest
+
+    def check_point(self, x: Vector) -> None:
+        """Refuse a point before the first round that is not the start."""
+        assert self.study is not None
+        if not self.hessians and not np.array_equal(x, self.study.x0):
+            raise Reason("a point that is not the start is asked about before the first round")
+
+    def check_start(self, x: Vector, variables: Variables | None) -> None:
+        """Refuse a first round that is not at the start."""
+        assert self.study is not None
+        if self.policy.x0 == "any" or (variables is not None and self.hessians):
+            return
+        start = self.study.x0 if variables is None else 0 * self.study.x0
+        if not np.array_equal(x, start):
+            raise Reason('the first round is not at the start, and x0 is "zero"')
+
+    def begin_round(self, r: int) -> None:
+        """Refuse a round that is not the next, or one too many."""
+        assert self.study is not None
+        asked = self.study.asked
+        if asked and r < max(asked):
+            raise Reason(f"round {r} is asked for after round {max(asked)}")
+        if r not in asked and max(len(asked) + 1, r) > self.policy.max_rounds:
+            raise Reason(f"max_rounds is {self.policy.max_rounds}", spent=True)
+
+    def take_round(self, r: int, digest: str) -> None:
+        """Refuse a round that was asked for already, about something else."""
+        assert self.study is not None
+        if self.study.asked.setdefault(r, digest) != digest:
+            raise Reason(f"round {r} is asked for again, about something else")
