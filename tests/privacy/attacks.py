@@ -10,7 +10,7 @@ from scipy.optimize import least_squares
 from scipy.special import expit
 
 from pdmm.engines import Refused
-from privacy.server import Attack, Line, OverError, Server, Vector, allowed, directions
+from privacy.server import Attack, Behind, Line, OverError, Server, Vector, allowed, directions
 
 # --- a saturating sweep ---------------------------------------------------------------------------
 
@@ -18,6 +18,12 @@ from privacy.server import Attack, Line, OverError, Server, Vector, allowed, dir
 def sweep(server: Server) -> Iterator[Vector]:
     """Far out, a gradient is the sum of the rows on one side: its changes are single rows."""
     yield from _sweep(server, 1e9 * next(directions(server.table)), 1e-6)
+
+
+def sweep_behind(server: Server) -> Iterator[Vector]:
+    """The same behind exact steps, as far out as their rounding lets it."""
+    behind = Behind(server.table, site=server.site)
+    yield from _sweep(behind, 1e5 * next(directions(server.table)), 1e-3)
 
 
 def bounded_sweep(server: Server) -> Iterator[Vector]:
@@ -299,6 +305,7 @@ ATTACKS: dict[str, tuple[Attack, tuple[str, ...]]] = {
             *("diabetes in two", "batches"),
         ),
     ),
+    "behind steps": (sweep_behind, ("logistic", "diabetes in two")),
     "bounded sweep": (bounded_sweep, ("cancer", "diabetes in two")),
     "fine sweep": (fine_sweep, ("logistic", "cancer", "diabetes in two", "batches", "rare")),
     "climbing": (climb, ("logistic", "diabetes in two", "counts")),
