@@ -3,14 +3,14 @@
 import itertools
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import expit
 
 from pdmm.engines import Refused
-from privacy.server import Attack, Line, OverError, Server, Vector, allowed, directions
+from privacy.server import Attack, Behind, Line, OverError, Server, Vector, allowed, directions
 
 # --- a saturating sweep ---------------------------------------------------------------------------
 
@@ -18,6 +18,15 @@ from privacy.server import Attack, Line, OverError, Server, Vector, allowed, dir
 def sweep(server: Server) -> Iterator[Vector]:
     """Far out, a gradient is the sum of the rows on one side: its changes are single rows."""
     yield from _sweep(server, 1e9 * next(directions(server.table)), 1e-6)
+
+
+def sweep_behind(server: Server) -> Iterator[Vector]:
+    """The same behind exact steps, as far out as their rounding lets it."""
+    behind = Behind(server.table, site=server.site)
+    try:
+        yield from _sweep(behind, 1e5 * next(directions(server.table)), 1e-3)
+    finally:
+        server.questions = behind.questions
 
 
 def bounded_sweep(server: Server) -> Iterator[Vector]:
@@ -53,36 +62,50 @@ def _sweep(server: Server, w: Vector, tolerance: float) -> Iterator[Vector]:
 
 # --- a fine sweep, taken apart --------------------------------------------------------------------
 
-QUESTIONS = 16
-POLES = 9
-WIDTH = 7.0
-TRIED = 40
+TRIED = 40  # windows
 
 
-def fine_sweep(server: Server) -> Iterator[Vector]:
+class Window(NamedTuple):
+    """A stretch of a line, and how much is asked and fitted there."""
+
+    questions: int
+    poles: int
+    width: float
+
+
+FINE = Window(16, 9, 7.0)
+FINER = Window(24, 14, 8.0)
+
+
+def finer_sweep(server: Server) -> Iterator[Vector]:
+    """The same with more questions and more poles in each window."""
+    yield from fine_sweep(server, FINER)
+
+
+def fine_sweep(server: Server, window: Window = FINE) -> Iterator[Vector]:
     """A gradient along a line is a rational function of exp(b): each row is one of its poles.
 
     A window of few points is enough to fit the poles beside it, the other rows being smooth there.
     """
-    waves = np.cos(np.pi * (np.arange(QUESTIONS) + 0.5) / QUESTIONS)
+    waves = np.cos(np.pi * (np.arange(window.questions) + 0.5) / window.questions)
     tried = 0
     for w in itertools.islice(directions(server.table), 6):
         for scale in (1.5, 2.0, 3.0):
             line = Line(server, scale * w)
             top = float(line.places.max())
             for first in np.arange(-top - 9, -line.places.min() + 3, 3.0):
-                biases = first + WIDTH / 2 * (1 + waves)
+                biases = first + window.width / 2 * (1 + waves)
                 points = [line.at(b) for b in biases]
                 if tried >= TRIED or not allowed(server, points):
                     continue
                 tried += 1
                 seen = np.array([line.gradient(b) for b in biases])
-                yield from _poles(line, biases, seen)
+                yield from _poles(line, biases, seen, window.poles)
 
 
-def _poles(line: Line, b: Vector, seen: Vector) -> Iterator[Vector]:
+def _poles(line: Line, b: Vector, seen: Vector, count: int) -> Iterator[Vector]:
     """The rows whose place is where their own pole says that it is."""
-    places, parts = vector_fit(b, seen, -np.linspace(b.min() - 1, b.max() + 3, POLES))
+    places, parts = vector_fit(b, seen, -np.linspace(b.min() - 1, b.max() + 3, count))
     for place, part in zip(places, parts, strict=True):
         row = part[:-1] / part[-1]
         alone = abs(part[-1] - 1) < 2e-2
@@ -299,8 +322,10 @@ ATTACKS: dict[str, tuple[Attack, tuple[str, ...]]] = {
             *("diabetes in two", "batches"),
         ),
     ),
+    "behind steps": (sweep_behind, ("logistic", "diabetes in two")),
     "bounded sweep": (bounded_sweep, ("cancer", "diabetes in two")),
     "fine sweep": (fine_sweep, ("logistic", "cancer", "diabetes in two", "batches", "rare")),
+    "finer sweep": (finer_sweep, ("logistic", "cancer", "diabetes in two")),
     "climbing": (climb, ("logistic", "diabetes in two", "counts")),
     "solving": (solve_for_rows, ("few rows",)),
     "cells": (cells, ("cells",)),

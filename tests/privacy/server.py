@@ -17,6 +17,8 @@ import pdmm
 from pdmm.common.packing import pack
 from pdmm.engines import Refused
 from pdmm.engines.sites.site import Site
+from pdmm.methods.adaptive import INEXACT, Adaptive
+from pdmm.methods.adaptive_states import Control
 from privacy.tables import Table
 
 Vector = npt.NDArray[np.float64]
@@ -122,6 +124,33 @@ class Server:
     def gradients(self, points: Any) -> Vector:
         """Gradients at some points."""
         return np.array([self.gradient(x) for x in points])
+
+
+class Behind(Server):
+    """A server that asks behind an exact step: it begins where a gradient is wanted.
+
+    By the server's word of the last residual, the step ends after one step of Newton's method.
+    Where no row bends, that leads to -gradient/rho.
+    """
+
+    RHO = 1e3
+    SLACK = 1e5
+
+    def gradient(self, x: Vector) -> Vector:
+        """The gradient at a point, from where one step of Newton's method leads from there."""
+        if not self.begun or self.round >= 100:
+            self.begin()
+        self.round += 1
+        method = Adaptive(pdmm.PDMM(self.RHO), True, False, 1e-16)
+        zero = np.zeros(self.dimension)
+        control = Control(base=0, slot=1, rho=self.RHO, scale=1.0, relaxation=1.0, rounds=0)
+        slots = np.zeros((1, method.slots, self.dimension))
+        residual = slots + 2 * self.SLACK / INEXACT / self.RHO / np.sqrt(self.dimension)
+        memory = [slots, residual, np.asarray(x, float)[None], zero[None]]
+        mix = np.eye(method.slots)[0]
+        message = [zero, mix, np.array(control)]
+        answer = self.ask("round", self.question(method, message, memory=memory))
+        return np.asarray(-self.RHO * answer["draft"][1][0])
 
 
 Attack = Callable[[Server], Iterator[Vector]]

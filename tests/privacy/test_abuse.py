@@ -10,6 +10,7 @@ import pytest
 import pdmm
 from pdmm.engines import Refused
 from pdmm.engines.sites.site import Site
+from pdmm.methods.patient import NO_LOOK, Patient
 from privacy.server import Server
 from privacy.tables import TABLES, logistic
 
@@ -98,6 +99,17 @@ def test_a_round_is_about_one_thing(server: Server) -> None:
     server.ask("round", server.question(pdmm.LBFGS(), [0.1 * np.ones(9)], round=2))
     again = server.question(pdmm.LBFGS(), [0.2 * np.ones(9)], round=2)
     assert "about something else" in refused(server.site, "round", again)
+
+
+@pytest.mark.parametrize(("look", "numbers"), [(NO_LOOK, 10), (1.0, 19)])
+def test_a_look_beside_a_step_counts(look: float, numbers: int, server: Server) -> None:
+    method = Patient(pdmm.PDMM(1.0), 1e-16)
+    x = np.zeros(9)
+    row = x[None]
+    control = np.array([1.0, 1.0, look])
+    memory = [row, row[:, :0], row, row, row, row, np.full(1, NO_LOOK)]
+    server.ask("round", server.question(method, [x, x[:0], control], round=2, memory=memory))
+    assert server.numbers == numbers
 
 
 def test_rounds_go_forward_and_begin_at_the_start(server: Server) -> None:

@@ -62,6 +62,15 @@ def test_least_squares_tells_the_moments_alone() -> None:
     np.testing.assert_allclose(seen, told, rtol=1e-9, atol=1e-7)
 
 
+def test_what_remains_is_a_row_in_hundreds_of_questions() -> None:
+    # No bound on points rules this out: only a bound on numbers, or sites that compute x.
+    victim = TABLES["diabetes in two"]()
+    server = Server(victim, {"max_numbers_out_share": float("inf")})
+    claims = claims_of(ATTACKS["finer sweep"][0], server)
+    assert recovered(claims, victim) <= 2
+    assert server.numbers > 4 * victim.X.size * 0.5
+
+
 # --- what a refusal tells -------------------------------------------------------------------------
 
 

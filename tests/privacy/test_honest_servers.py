@@ -1,5 +1,7 @@
 """An honest server and a curious researcher; and honest fits, under the default policy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -14,10 +16,10 @@ from privacy.tables import Table, logistic, standardised, whole
 # --- honest servers -------------------------------------------------------------------------------
 
 
-def federation(table: Table, parts: int = 3) -> FakeSites:
+def federation(table: Table, parts: int = 3, policy: Any = None) -> FakeSites:
     names = PARTIES[:parts]
     shares = {name: k for k, name in enumerate(names)}
-    return FakeSites(lambda k: table.part(k, parts).problem(), shares, policy=None)
+    return FakeSites(lambda k: table.part(k, parts).problem(), shares, policy=policy)
 
 
 def test_one_organisation_alone_is_no_study() -> None:
@@ -25,12 +27,38 @@ def test_one_organisation_alone_is_no_study() -> None:
         pdmm.solve(Sites(federation(logistic(), 1)), pdmm.LBFGS(), rounds=5)
 
 
-def test_a_box_does_not_choose_the_start() -> None:
+@pytest.mark.parametrize("verify", ["server", "sites"])
+def test_a_box_does_not_choose_the_start(verify: Any) -> None:
     x = 0.3 * np.ones(9)
     sites = federation(whole())
+    clients = Sites(sites, verify=verify)
     with pytest.raises(Refused):
-        pdmm.solve(Sites(sites), pdmm.AGPDMM(0.01, 2), regulariser=pdmm.Box(x, x), rounds=5)
-    assert any("not at the start" in e.reason for e in sites.sites["ana"].audit.kept)
+        pdmm.solve(clients, pdmm.AGPDMM(0.01, 2), regulariser=pdmm.Box(x, x), rounds=5)
+    assert any("the regulariser is Box" in e.reason for e in sites.sites["ana"].audit.kept)
+
+
+CHOOSING: dict[str, tuple[Any, Any, str]] = {
+    "a box": (
+        pdmm.AGPDMM(0.01, 1),
+        pdmm.Box(-np.ones(9), np.ones(9)),
+        "a weight for each entry of x can choose x",
+    ),
+    "weights": (
+        pdmm.AGPDMM(0.01, 1),
+        pdmm.SquaredL2(np.linspace(1, 1e6, 9)),
+        "a weight for each entry of x can choose x",
+    ),
+    "a long step": (pdmm.AGPDMM(1e3, 1), None, "a step of 1e+03 is more than 100/L"),
+}
+
+
+@pytest.mark.parametrize("what", CHOOSING)
+def test_what_would_choose_x_though_the_sites_compute_it(what: str) -> None:
+    method, regulariser, reason = CHOOSING[what]
+    sites = federation(whole(), policy={"regularisers": "all"})
+    with pytest.raises(Refused):
+        pdmm.solve(Sites(sites, verify="sites"), method, 2, regulariser=regulariser)
+    assert any(reason in e.reason for site in sites.sites.values() for e in site.audit.kept)
 
 
 # --- honest fits, under the default policy --------------------------------------------------------

@@ -110,12 +110,13 @@ def test_far_out_and_about_few_rows_is_refused(name: str) -> None:
 
 
 def test_the_way_of_an_exact_step_is_its_own() -> None:
-    """Where it ends is what leaves: a step that begins far out and ends near is allowed."""
+    """Where it begins and where it ends is what leaves."""
     f = WatchedSource(PROBLEMS["binomial"], Watch(5.0, 0.0), 2).at(slice(0, 2))
-    far = np.full((2, 4), 40.0)
-    assert np.abs(f.prox(np.zeros((2, 4)), 1.0, far)).max() < 5
-    with pytest.raises(Reason, match="max_eta"):
-        f.prox(far, 1e9, far)
+    near, far = np.zeros((2, 4)), np.full((2, 4), 40.0)
+    assert np.abs(f.prox(near, 1.0, near)).max() < 5
+    for anchor, start in ((near, far), (far, near)):
+        with pytest.raises(Reason, match="max_eta"):
+            f.prox(anchor, 1e9, start)
 
 
 def test_mini_batches_are_seen_as_what_they_are() -> None:

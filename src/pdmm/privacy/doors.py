@@ -93,24 +93,30 @@ class Doors(RunLimits):
         if strangers or (partners is not None and not fingerprints):
             raise Reason(f"partners does not allow {listed(strangers)}", counts=False)
 
-    def check_open(self, problem: Problem, study: Study, regulariser: Any = None) -> None:
+    def check_open(
+        self, problem: Problem, study: Study, regulariser: Any = None, arrays: Any = None
+    ) -> None:
         """Refuse a run that is not about what the policy allows.
 
         Args:
             problem: of the site.
             study: the run.
             regulariser: what the server's proximal step is of, as it says.
+            arrays: of the regulariser: its bounds, or weights that differ.
         """
         allowed = self.policy.regularisers
         name = None if regulariser is None else str(regulariser.get("class"))
         if allowed is not None and name is not None and name not in allowed:
             raise Reason(f"the regulariser is {name}, and regularisers allows {listed(allowed)}")
+        if study.verified and arrays:
+            raise Reason("a regulariser with a weight for each entry of x can choose x")
         for reason in self.objections(problem):
             raise Reason(reason, counts=False)
         self._check_study(study)
         if self.watches:
             self.watch.tables = problem.tables()
-            self.watch.learn(problem)
+            if self.watch.tables is not None:  # a user's own functions show no rows
+                self.watch.learn(problem)
 
     def _check_days(self) -> None:
         policy, audit = self.policy, self.audit

@@ -12,6 +12,7 @@ from pdmm.privacy.refusals import Reason
 from pdmm.privacy.table_limits import listed
 
 Vector = npt.NDArray[np.float64]
+LONGEST_STEP = 100.0  # times 1/L; fits are known to gain up to 20
 
 
 class RunLimits:
@@ -49,6 +50,16 @@ class RunLimits:
             )
         if method.curvature == "full":
             self.check_hessians()
+
+    def check_step(self, step: Any, steepest: float) -> None:
+        """Refuse a step in a run whose sites compute x that is so long that it chooses x.
+
+        Args:
+            step: the method's step size, if it has one.
+            steepest: the largest L of the site's clients; infinite where there is none.
+        """
+        if isinstance(step, float) and step * steepest > LONGEST_STEP and np.isfinite(steepest):
+            raise Reason(f"a step of {step:.3g} is more than {LONGEST_STEP:g}/L of this site")
 
     def check_hessians(self) -> None:
         """Refuse Hessians, unless the policy allows them."""

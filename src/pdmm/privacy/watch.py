@@ -205,7 +205,7 @@ class WatchedSource:
 class WatchedBlock:
     """A block whose linear predictors are seen, but for those on the way of an exact step.
 
-    Nothing of that way leaves the site: only where it ends.
+    What leaves the site is where it ends, which tells of where it began if it is cut short.
     """
 
     def __init__(self, block: Block, watch: Watch, numbers: npt.NDArray[np.int64]) -> None:
@@ -228,10 +228,14 @@ class WatchedBlock:
         finally:
             self._block.watch = self._see
 
-    def prox(self, *given: Any, **named: Any) -> Floats:
-        """An exact step, seen where it ends."""
+    def prox(self, anchor: Floats, rho: Any, start: Floats, slack: Any = None) -> Floats:
+        """An exact step, seen where it begins and where it ends.
+
+        A server that knows how far the step is from its end knows the first of its points too.
+        """
+        self._block.show(start)
         with self._unseen():
-            found = self._block.prox(*given, **named)
+            found = self._block.prox(anchor, rho, start, slack)
         self._block.show(found)
         return found
 

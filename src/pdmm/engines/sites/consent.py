@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pdmm.privacy.identity import Identity
     from pdmm.privacy.membership import Membership
 
+LONGEST_NAME = 200  # characters of a run's name
 Payload = dict[str, Any]
 Vector = npt.NDArray[np.float64]
 
@@ -43,25 +44,24 @@ class Consent:
         """Say who this site is, and by which key it will sign."""
         from pdmm.privacy.membership import Membership  # here: only sites that sign need it
 
-        with self.doors.joining(str(payload["run"]), self.by):
+        run = str(payload.get("run"))[:LONGEST_NAME]
+        with self.doors.joining(run, self.by):
             self.membership = Membership(self.identity)
-            return {"statement": self.membership.join(str(payload["run"]), str(payload["name"]))}
+            return {"statement": self.membership.join(run, str(payload["name"]))}
 
     def open(self, problem: Problem, payload: Payload) -> Payload:
         """Agree to a run, or refuse it."""
-        study = Study(
-            run=str(payload["run"]),
-            by=self.by,
-            x0=_vector("x0", payload["x0"], problem.dimension),
-            weights=_vector("weights", payload["weights"], problem.clients),
-            rounds=int(payload["rounds"]),
-            verified=payload["verified"] is True,
-        )
-        self.regulariser = payload.get("regulariser", (None, {}))
-        study.confirmed = self.identity is None and not study.verified
+        nothing = np.empty(0)
+        study = Study(str(payload.get("run"))[:LONGEST_NAME], self.by, nothing, nothing, 0)
         with self.doors.opening(study):
+            study.x0 = _vector("x0", payload["x0"], problem.dimension)
+            study.weights = _vector("weights", payload["weights"], problem.clients)
+            study.rounds = int(payload["rounds"])
+            study.verified = payload["verified"] is True
+            study.confirmed = self.identity is None and not study.verified
+            self.regulariser = payload.get("regulariser", (None, {}))
             agreed = self._agree(payload, study)
-            self.doors.check_open(problem, study, self.regulariser[0])
+            self.doors.check_open(problem, study, *self.regulariser)
         return {"agreed": agreed}
 
     def _agree(self, payload: Payload, study: Study) -> str:

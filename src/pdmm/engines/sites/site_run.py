@@ -87,6 +87,9 @@ class SiteRun:
         self.doors.check_unprepared(self.prepared is not None)
         ready = self._ready(payload)
         if self.study.verified:
+            L, _, _ = self.problem.constants_of_clients("L", self.threads)
+            step = getattr(ready.method.as_named, "step_size", None)
+            self.doors.check_step(step, float(np.max(L)))
             follower = self.consent.follower(payload, ready.method, self.problem.dtype)
             self.prepared = ready._replace(follower=follower)
         return {}
