@@ -379,11 +379,15 @@ def guarded(federation: LocalFederation) -> Iterator[LocalFederation]:
 def test_sites_make_sure_of_each_other_and_compute_x(
     guarded: LocalFederation, tmp_path: Path
 ) -> None:
-    """The run is the one of one process, and the audit of a site says who asked what."""
+    """The run is the one of one process, though a site's process dies; the audit tells of it all."""
     expected = pdmm.solve(fp.functions(range(fp.CLIENTS)), fp.METHOD, 40)
     model = runs.complete(
-        guarded.kits.admin, asked(rounds=40, verify="sites", run="verified"), sites=SITES
+        guarded.kits.admin,
+        asked(rounds=40, verify="sites", run="verified"),
+        sites=SITES,
+        show=at_rounds({15: lambda: os.kill(guarded.job_process("ben"), signal.SIGKILL)}),
     )
+    assert model.restarts >= 1
     assert (model.x == expected.x).all()
     kit = guarded.kits.sites["ana"]
     kept = [entry for entry in entries(kit) if entry.run.startswith("verified/")]
@@ -391,6 +395,10 @@ def test_sites_make_sure_of_each_other_and_compute_x(
     assert {e.by for e in kept} == {kits.ADMIN}
     assert sorted({e.round for e in kept if e.round}) == list(range(1, 41))
     assert {e.outcome for e in kept} == {"answered"}
+    # Asked again, it answers what it had answered, and that counts nothing.
+    again = [e for e in kept if e.verb == "round" and e.round == 3]
+    assert len(again) >= 2
+    assert [e.numbers > 0 for e in again] == [True] + [False] * (len(again) - 1)
     done = cli.invoke(app, ["federate", "audit", "--kit", str(kit), "--run", "verified"])
     assert done.exit_code == 0, done.output
     assert "round 40" in done.output
