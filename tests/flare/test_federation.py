@@ -379,7 +379,7 @@ def guarded(federation: LocalFederation) -> Iterator[LocalFederation]:
 def test_sites_make_sure_of_each_other_and_compute_x(
     guarded: LocalFederation, tmp_path: Path
 ) -> None:
-    """The run is the one of one process, though a site's process dies; the audit tells of it all."""
+    """The run is the one of one process, though a process dies; the audit tells of it all."""
     expected = pdmm.solve(fp.functions(range(fp.CLIENTS)), fp.METHOD, 40)
     model = runs.complete(
         guarded.kits.admin,
