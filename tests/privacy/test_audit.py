@@ -88,3 +88,13 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"symbolic link|Too many levels"):
         Audit(tmp_path).add(entry())
     assert (tmp_path / "elsewhere").read_text() == ""
+
+
+def test_a_refusal_that_counts_nothing_does_not_fill_the_disk(tmp_path: Path) -> None:
+    audit = Audit(tmp_path)
+    for _ in range(50):
+        audit.add(entry(outcome="refused", reason="the day is over"))
+        audit.add(entry(outcome="refused", reason="too far", counts=True))
+    kept = [e.reason for e in entries_of(tmp_path / FILE)]
+    assert kept.count("the day is over") == 1
+    assert kept.count("too far") == 50

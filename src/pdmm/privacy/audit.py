@@ -15,6 +15,7 @@ from typing import Any
 from pdmm.common.whole_files import PRIVATE, private_folder
 
 FILE = "audit.jsonl"
+MOST_SAID = 100  # kinds of refusals that are told apart
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Audit:
         self.runs: list[datetime] = []
         self.refusals: list[datetime] = []
         self.kept: list[Entry] = []
+        self._said: dict[str, datetime] = {}  # when refusals that count nothing were kept last
         if self.path is None:
             return
         private_folder(self.path.parent)
@@ -75,13 +77,30 @@ class Audit:
             self._count(entry)
 
     def add(self, entry: Entry) -> None:
-        """Keep an entry; when this returns, it is on the disk."""
+        """Keep an entry; when this returns, it is on the disk.
+
+        A refusal that counts nothing is kept once a minute: it may be asked for without end.
+        """
         entry = replace(entry, table=self.table)
+        if self._repeats(entry):
+            return
         if self.path is None:
             self.kept.append(entry)
         else:
             _append(self.path, (json.dumps(asdict(entry)) + "\n").encode())
         self._count(entry)
+
+    def _repeats(self, entry: Entry) -> bool:
+        if entry.outcome != "refused" or entry.counts:
+            return False
+        now = datetime.fromisoformat(entry.time)
+        before = self._said.get(entry.reason)
+        if before is not None and now - before < timedelta(minutes=1):
+            return True
+        if len(self._said) >= MOST_SAID:
+            self._said.clear()
+        self._said[entry.reason] = now
+        return False
 
     def _count(self, entry: Entry) -> None:
         when = datetime.fromisoformat(entry.time)
