@@ -15,13 +15,14 @@ def _key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(65537, 2048)
 
 
-def _name(name: str, organisation: str) -> x509.Name:
-    return x509.Name(
-        [
-            x509.NameAttribute(NameOID.COMMON_NAME, name),
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
-        ]
-    )
+def _name(name: str, organisation: str, role: str = "") -> x509.Name:
+    parts = [
+        x509.NameAttribute(NameOID.COMMON_NAME, name),
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation),
+    ]
+    if role:
+        parts.append(x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, role))
+    return x509.Name(parts)
 
 
 class Root:
@@ -40,10 +41,12 @@ class Root:
         builder = builder.not_valid_after(now + timedelta(days=days))
         return builder.sign(self.key, hashes.SHA256())
 
-    def site(self, name: str, organisation: str | None = None, days: int = 30) -> Identity:
+    def site(
+        self, name: str, organisation: str | None = None, days: int = 30, role: str = ""
+    ) -> Identity:
         """A site; with fewer than 0 days, one whose certificate has run out."""
         key = _key()
-        subject = _name(name, name if organisation is None else organisation)
+        subject = _name(name, name if organisation is None else organisation, role)
         found = self._signed(subject, key.public_key(), days)
         pem = found.public_bytes(serialization.Encoding.PEM)
         return Identity(pem, key, self.certificate)

@@ -27,7 +27,7 @@ from pdmm.flare import job as jobs
 from pdmm.flare import kits, model_files, runs
 from pdmm.flare.marked import MARK
 from pdmm.flare.processes import LocalFederation
-from pdmm.flare.site_kit import entries, write_policy
+from pdmm.flare.site_kit import begin_anew, entries, write_policy
 from pdmm.privacy.policy import Policy
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
@@ -371,6 +371,7 @@ def guarded(federation: LocalFederation) -> Iterator[LocalFederation]:
     policy = Policy(problems=("Functions",), stated_rows=500, stated_columns=fp.D)
     for kit in federation.kits.sites.values():
         write_policy(kit, policy)
+        begin_anew(kit)
     yield federation
     for kit in federation.kits.sites.values():
         write_policy(kit, Policy.open())

@@ -67,10 +67,11 @@ class Server:
             "x0": np.zeros(self.dimension),
             "verified": False,
             "parties": list(PARTIES),
-            "everyone": None,
             "weights": np.ones(self.site.problem.clients),
         }
-        return {**about, **other}
+        told = {**about, **other}
+        told.setdefault("everyone", dict.fromkeys(PARTIES, told["weights"]))
+        return told
 
     def begin(self, **other: Any) -> None:
         """Begin a run."""

@@ -101,7 +101,7 @@ def test_a_round_is_about_one_thing(server: Server) -> None:
     assert "about something else" in refused(server.site, "round", again)
 
 
-@pytest.mark.parametrize(("look", "numbers"), [(NO_LOOK, 10), (1.0, 19)])
+@pytest.mark.parametrize(("look", "numbers"), [(NO_LOOK, 11), (1.0, 20)])
 def test_a_look_beside_a_step_counts(look: float, numbers: int, server: Server) -> None:
     method = Patient(pdmm.PDMM(1.0), 1e-16)
     x = np.zeros(9)

@@ -131,7 +131,7 @@ def test_an_answer_leaves_after_its_line_is_on_the_disk(tmp_path: Path) -> None:
     site.audit.add = broken  # type: ignore[method-assign]
     with pytest.raises(OSError, match="disk"):
         server.gradient(np.zeros(9))
-    assert json.loads(lines[-1])["numbers"] == 10
+    assert 10 in [json.loads(line)["numbers"] for line in lines]
 
 
 # --- budgets --------------------------------------------------------------------------------------

@@ -98,3 +98,14 @@ def test_a_refusal_that_counts_nothing_does_not_fill_the_disk(tmp_path: Path) ->
     kept = [e.reason for e in entries_of(tmp_path / FILE)]
     assert kept.count("the day is over") == 1
     assert kept.count("too far") == 50
+
+
+def test_two_processes_of_a_site_share_one_count(tmp_path: Path) -> None:
+    one, other = Audit(tmp_path, "patients"), Audit(tmp_path, "patients")
+    one.add(entry(numbers=30, digest="a"))
+    other.add(entry(numbers=12, digest="b", outcome="answered"))
+    other.add(entry(outcome="refused", counts=True))
+    with one.turn():
+        assert (one.numbers, one.asked, one.refused_today()) == (42, {"a", "b"}, 1)
+    with other.turn():
+        assert other.numbers == 42

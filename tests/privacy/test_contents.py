@@ -41,8 +41,7 @@ def test_a_column_that_is_nearly_always_0_is_rare_though_it_is_not_discrete() ->
 def test_a_column_of_many_values_is_not_discrete() -> None:
     found = contents_of(problem([float(k) for k in range(60)]))
     assert found.rarest_cell is None
-    assert found.rarest_level is not None
-    assert found.rarest_level >= 50
+    assert found.rarest_level is None
 
 
 def test_the_worst_client_counts() -> None:

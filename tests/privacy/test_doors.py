@@ -9,6 +9,7 @@ import pytest
 
 import pdmm
 from builders.sites import FakeSites
+from pdmm.common.packing import pack
 from pdmm.engines import Refused, Site, Sites, Spent
 from pdmm.engines.sites.roster import SiteRefusedError
 from pdmm.privacy.audit import FILE, entries_of
@@ -42,7 +43,7 @@ def opening(**more: Any) -> dict[str, Any]:
         "weights": np.ones(1),
         "verified": False,
         "parties": list(NAMES),
-        "everyone": None,
+        "everyone": dict.fromkeys(NAMES, np.ones(1)),
         "regulariser": [None, {}],
         **more,
     }
@@ -372,3 +373,54 @@ def test_an_answer_does_not_leave_if_it_cannot_be_written_down(tmp_path: Path) -
     (tmp_path / FILE).mkdir()
     with pytest.raises(OSError, match=FILE):
         made.answer("gradient", {"x": np.zeros(5)})
+
+
+def test_runs_at_the_same_time_share_one_budget_and_one_day(tmp_path: Path) -> None:
+    """A site's jobs are processes of their own; each counts what the others let out."""
+    made = [site(folder=tmp_path) for _ in range(4)]
+    left = 0
+    for k in range(60):
+        for i, one in enumerate(made):
+            try:
+                one.answer("gradient", {"x": np.full(5, 1e-3 * (4 * k + i + 1))})
+                left += 8
+            except Spent:
+                continue
+    assert 200 < left <= 0.5 * 120 * 4
+    several = [site({"max_numbers_out_share": 9}, folder=tmp_path / "b") for _ in range(6)]
+    for one in several:
+        with pytest.raises(Refused):
+            one.answer("gradient", {"x": np.full(5, 1e4)})
+    counted = [entry for entry in entries_of(tmp_path / "b" / FILE) if entry.counts]
+    assert len(counted) == 3
+
+
+def test_a_run_that_is_nearly_all_one_sites_is_refused() -> None:
+    sites = federation()
+    with pytest.raises(Refused):
+        pdmm.solve(Sites(sites), pdmm.GradientDescent(1e-6), 2, weights=[1e9, 1, 1])
+    assert any("max_weight_share is 0.9" in text for text in reasons(sites.sites["ana"]))
+
+
+def test_the_same_preparation_again_is_no_second_one() -> None:
+    """An answer to it may have been lost."""
+    sites = federation()
+    lost: list[Any] = []
+
+    def fault(name: str, verb: str, payload: Any) -> Any:
+        if verb == "prepare" and name == "ben" and not lost:
+            lost.append(sites.sites[name].answer(verb, payload))
+            return "no answer within 1 seconds"
+        return None
+
+    sites.fault = fault
+    assert pdmm.solve(Sites(sites), pdmm.GradientDescent(0.001), 5).rounds == 5
+    assert lost == [{}]
+
+
+def test_a_run_has_no_more_rounds_than_were_agreed_upon() -> None:
+    made = site()
+    method = pack(pdmm.GradientDescent(0.1), {}, "method")
+    with pytest.raises(Refused):
+        made.answer("round", {"round": 11, "method": method})
+    assert "round 11 is asked for, of a run of 10" in reasons(made)[0]

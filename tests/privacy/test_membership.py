@@ -137,3 +137,15 @@ def test_a_certificate_of_another_root_or_of_another_time_is_none(root: Root) ->
 def test_a_site_joins_by_the_name_of_its_certificate(identities: dict[str, Identity]) -> None:
     with pytest.raises(Reason, match="not the name of its certificate"):
         Membership(identities["ana"]).join("run/1", "ben")
+
+
+def test_a_server_or_an_admin_is_no_site(root: Root) -> None:
+    """The root vouches for their certificates too, and a server holds its own."""
+    servers = frozenset({"fl.university.org"})
+    server = root.site("fl.university.org")
+    with pytest.raises(ValueError, match=r"fl.university.org is not that of a site"):
+        checked_certificate(server.certificate, root.certificate, servers)
+    admin = root.site("researcher@university.org", role="project_admin")
+    with pytest.raises(ValueError, match="not that of a site"):
+        checked_certificate(admin.certificate, root.certificate, servers)
+    assert checked_certificate(root.site("ana").certificate, root.certificate, servers)

@@ -6,7 +6,9 @@ disk before the answer leaves.
 
 import json
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,11 +72,39 @@ class Audit:
         self.refusals: list[datetime] = []
         self.kept: list[Entry] = []
         self._said: dict[str, datetime] = {}  # when refusals that count nothing were kept last
+        self._turn = threading.RLock()
+        self._depth = 0
+        self._read = 0  # bytes of the file that are counted
         if self.path is None:
             return
         private_folder(self.path.parent)
-        for entry in entries_of(self.path):
+        with self.turn():
+            pass
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Decide and keep as one: what other processes of the site kept before is counted."""
+        with self._turn:
+            self._depth += 1
+            try:
+                if self.path is None or self._depth > 1:
+                    yield
+                    return
+                with _locked(self.path):
+                    self._catch_up()
+                    yield
+            finally:
+                self._depth -= 1
+
+    def _catch_up(self) -> None:
+        """Count what was added to the file."""
+        assert self.path is not None
+        if not self.path.is_file():
+            self._read = 0
+            return
+        for entry, end in _entries(self.path, self._read):
             self._count(entry)
+            self._read = end
 
     def add(self, entry: Entry) -> None:
         """Keep an entry; when this returns, it is on the disk.
@@ -84,11 +114,13 @@ class Audit:
         entry = replace(entry, table=self.table)
         if self._repeats(entry):
             return
-        if self.path is None:
-            self.kept.append(entry)
-        else:
-            _append(self.path, (json.dumps(asdict(entry)) + "\n").encode())
-        self._count(entry)
+        with self.turn():
+            if self.path is None:
+                self.kept.append(entry)
+            else:
+                line = (json.dumps(asdict(entry)) + "\n").encode()
+                self._read = _append(self.path, line)
+            self._count(entry)
 
     def _repeats(self, entry: Entry) -> bool:
         if entry.outcome != "refused" or entry.counts:
@@ -138,14 +170,20 @@ def entries_of(path: Path) -> Iterator[Entry]:
 
     A line that was cut short by a power cut is left out: its answer did not leave.
     """
-    if not path.is_file():
-        return
-    with open(path, encoding="utf-8") as file:
+    if path.is_file():
+        yield from (entry for entry, _ in _entries(path, 0))
+
+
+def _entries(path: Path, start: int) -> Iterator[tuple[Entry, int]]:
+    """The entries from a place in a file on, and where each ends."""
+    with open(path, "rb") as file:
+        file.seek(start)
         for number, line in enumerate(file, start=1):
-            if not line.endswith("\n"):
+            if not line.endswith(b"\n"):
                 return
+            start += len(line)
             try:
-                yield Entry(**json.loads(line))
+                yield Entry(**json.loads(line)), start
             except (ValueError, TypeError) as error:
                 raise ValueError(
                     f"{path}, line {number}: this is no entry of an audit. Put the file back as it "
@@ -153,12 +191,28 @@ def entries_of(path: Path) -> Iterator[Entry]:
                 ) from error
 
 
-def _append(path: Path, line: bytes) -> None:
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other processes of the site waiting; the kernel forgets it when its holder dies."""
+    import fcntl  # which a researcher's Windows has not, and need not have
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    handle = os.open(path.with_name(f"{path.name}.lock"), flags, PRIVATE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _append(path: Path, line: bytes) -> int:
+    """Add a line to a file, for good; returns where the file ends."""
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, PRIVATE)
     try:
         _cut_torn_line(handle)
         os.write(handle, line)
         os.fsync(handle)
+        return os.fstat(handle).st_size
     finally:
         os.close(handle)
 

@@ -98,7 +98,7 @@ def _looked(table: Matrix) -> _Looked:
         rare = _off_the_mode(column) if found is None else int(found.min())
         if found is not None:
             codes.append(np.unique(column, return_inverse=True)[1])
-        if found is not None or rare < LOOK:
+        if found is not None or 2 * rare < n:
             rarest = min(rarest or (rare, j), (rare, j))
     cell = _rarest_cell(codes, n)
     if rarest is None:

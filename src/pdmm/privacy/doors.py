@@ -14,7 +14,7 @@ from pdmm.privacy.contents import Contents, contents_of
 from pdmm.privacy.policy import Policy
 from pdmm.privacy.questions import Question, Study, numbers_in
 from pdmm.privacy.refusals import Reason, Refused, Spent
-from pdmm.privacy.run_limits import RunLimits
+from pdmm.privacy.run_limits import RunLimits, treats_entries_alike
 from pdmm.privacy.table_limits import listed, most_numbers, objections
 from pdmm.privacy.watch import Watch
 from pdmm.problems.base import Problem
@@ -58,7 +58,7 @@ class Doors(RunLimits):
     def opening(self, study: Study) -> Iterator[None]:
         """A run begins, unless this ends with an error."""
         self.study = study
-        with self._kept(Question("open")):
+        with self.audit.turn(), self._kept(Question("open")):
             self._check_days()
             yield
 
@@ -93,23 +93,15 @@ class Doors(RunLimits):
         if strangers or (partners is not None and not fingerprints):
             raise Reason(f"partners does not allow {listed(strangers)}", counts=False)
 
-    def check_open(
-        self, problem: Problem, study: Study, regulariser: Any = None, arrays: Any = None
-    ) -> None:
+    def check_open(self, problem: Problem, study: Study, regulariser: Any = None) -> None:
         """Refuse a run that is not about what the policy allows.
 
         Args:
             problem: of the site.
             study: the run.
             regulariser: what the server's proximal step is of, as it says.
-            arrays: of the regulariser: its bounds, or weights that differ.
         """
-        allowed = self.policy.regularisers
-        name = None if regulariser is None else str(regulariser.get("class"))
-        if allowed is not None and name is not None and name not in allowed:
-            raise Reason(f"the regulariser is {name}, and regularisers allows {listed(allowed)}")
-        if study.verified and arrays:
-            raise Reason("a regulariser with a weight for each entry of x can choose x")
+        self._check_regulariser(regulariser, problem, study.verified)
         for reason in self.objections(problem):
             raise Reason(reason, counts=False)
         self._check_study(study)
@@ -118,7 +110,17 @@ class Doors(RunLimits):
             if self.watch.tables is not None:  # a user's own functions show no rows
                 self.watch.learn(problem)
 
-    def _check_days(self) -> None:
+    def _check_regulariser(self, regulariser: Any, problem: Problem, verified: bool) -> None:
+        if regulariser is None:
+            return
+        allowed = self.policy.regularisers
+        name = type(regulariser).__name__
+        if allowed is not None and name not in allowed:
+            raise Reason(f"the regulariser is {name}, and regularisers allows {listed(allowed)}")
+        if verified and not treats_entries_alike(regulariser, problem):
+            raise Reason("a regulariser with a weight for each entry of x can choose x")
+
+    def _check_refusals(self) -> None:
         policy, audit = self.policy, self.audit
         if audit.refused_today() >= policy.max_refusals_per_day:
             raise Reason(
@@ -126,6 +128,10 @@ class Doors(RunLimits):
                 f"max_refusals_per_day is {policy.max_refusals_per_day}",
                 counts=False,
             )
+
+    def _check_days(self) -> None:
+        self._check_refusals()
+        policy, audit = self.policy, self.audit
         if audit.begun_today() >= policy.runs_per_day:
             raise Reason(
                 f"{audit.begun_today()} runs began in the last 24 hours, and runs_per_day is "
@@ -139,6 +145,16 @@ class Doors(RunLimits):
         self.contents = contents_of(problem, policy.stated_rows, policy.stated_columns)
         self.most = most_numbers(problem)
         return objections(problem, self.contents, policy)
+
+    def check_shares(self, own: Vector, everyone: Mapping[str, Vector]) -> None:
+        """Refuse a run of which nearly all is this site's: its result is the site's own."""
+        total = float(sum(weights.sum() for weights in everyone.values()))
+        share = float(own.sum()) / total if total > 0 else np.inf
+        if not share <= self.policy.max_weight_share:
+            raise Reason(
+                f"the site has {share:.3g} of the weight of all, and max_weight_share is "
+                f"{self.policy.max_weight_share:g}"
+            )
 
     def _check_study(self, study: Study) -> None:
         policy = self.policy
@@ -179,9 +195,10 @@ class Doors(RunLimits):
                 raise Reason("not all sites have been seen to agree to the run")
             if self.study.closed:
                 raise Reason("a question of this run was refused before", counts=False)
+            with self.audit.turn():  # another run of the site may have been refused
+                self._check_refusals()
             yield question
             self._check_time(question)
-            self._check_budget(question)
 
     @contextmanager
     def _kept(self, question: Question) -> Iterator[Question]:
@@ -189,6 +206,9 @@ class Doors(RunLimits):
         self.watch.begin()
         try:
             yield question
+            with self.audit.turn():
+                self._check_budget(question)
+                self._keep(question, numbers=self._news(question), digest=question.digest)
         except Reason as reason:
             if self.study is not None:
                 self.study.closed = self.study.closed or not reason.spent
@@ -208,8 +228,6 @@ class Doors(RunLimits):
             counts = self.watch.looked and not own
             self._keep(question, outcome="failed", reason=type(error).__name__, counts=counts)
             raise
-        else:
-            self._keep(question, numbers=self._news(question), digest=question.digest)
 
     def _keep(self, question: Question, **what: Any) -> None:
         study = self.study

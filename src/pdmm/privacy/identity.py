@@ -1,5 +1,6 @@
 """Who a site is, proven by the certificate and the key of its start-up kit."""
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 PADDING = padding.PSS(mgf=padding.MGF1(hashes.SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
+
+
+SITES = ("", "client", "site")  # what a site's certificate says in the place of a role
 
 
 class Holder(NamedTuple):
@@ -36,6 +40,8 @@ class Identity:
     certificate: bytes
     key: rsa.RSAPrivateKey
     root: x509.Certificate
+    servers: frozenset[str] = frozenset()
+    """Names of the federation's servers, which are no sites."""
 
     @classmethod
     def of_kit(cls, kit: Path) -> Self:
@@ -48,12 +54,13 @@ class Identity:
             certificate=(startup / "client.crt").read_bytes(),
             key=key,
             root=x509.load_pem_x509_certificate((startup / "rootCA.pem").read_bytes()),
+            servers=_servers(startup / "fed_client.json"),
         )
 
     @property
     def holder(self) -> Holder:
         """Whom the certificate is about."""
-        return checked_certificate(self.certificate, self.root)
+        return checked_certificate(self.certificate, self.root, self.servers)
 
     def sign(self, data: bytes) -> bytes:
         """Sign some bytes with the site's key."""
@@ -61,7 +68,7 @@ class Identity:
 
     def check(self, certificate: bytes, data: bytes, signature: bytes) -> Holder:
         """Who signed some bytes; a ValueError if it was not the holder of the certificate."""
-        holder = checked_certificate(certificate, self.root)
+        holder = checked_certificate(certificate, self.root, self.servers)
         key = x509.load_pem_x509_certificate(certificate).public_key()
         if not isinstance(key, rsa.RSAPublicKey):
             raise ValueError(f"the certificate of {holder.name} has no RSA key")
@@ -72,8 +79,14 @@ class Identity:
         return holder
 
 
-def checked_certificate(pem: bytes, root: x509.Certificate) -> Holder:
-    """Whom a certificate is about; a ValueError unless the root vouches for it today."""
+def checked_certificate(
+    pem: bytes, root: x509.Certificate, servers: frozenset[str] = frozenset()
+) -> Holder:
+    """Whom a certificate is about; a ValueError unless it is a site's, by the root, today.
+
+    The root issues the certificates of servers and of admins too. Those of admins have a role.
+    FLARE 2.9 writes the same into those of servers and of sites, so that the servers' names tell.
+    """
     certificate = x509.load_pem_x509_certificate(pem)
     try:
         certificate.verify_directly_issued_by(root)
@@ -82,11 +95,20 @@ def checked_certificate(pem: bytes, root: x509.Certificate) -> Holder:
     now = datetime.now(UTC)
     if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
         raise ValueError("a certificate is not valid today")
+    name = _entry(certificate, NameOID.COMMON_NAME)
+    if name in servers or _entry(certificate, NameOID.UNSTRUCTURED_NAME) not in SITES:
+        raise ValueError(f"the certificate of {name} is not that of a site")
     return Holder(
-        name=_entry(certificate, NameOID.COMMON_NAME),
+        name=name,
         organisation=_entry(certificate, NameOID.ORGANIZATION_NAME),
         fingerprint=certificate.fingerprint(hashes.SHA256()).hex(),
     )
+
+
+def _servers(config: Path) -> frozenset[str]:
+    """The servers that a site's kit names."""
+    found = json.loads(config.read_text(encoding="utf-8"))
+    return frozenset(str(server["identity"]) for server in found["servers"])
 
 
 def _entry(certificate: x509.Certificate, which: x509.ObjectIdentifier) -> str:

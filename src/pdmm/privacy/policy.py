@@ -20,7 +20,7 @@ NUMBERS = (
     *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_loss_ratio"),
     "min_curvature",
     "max_numbers_out_share",
-    *("seconds_per_answer", "max_weight_ratio"),
+    *("seconds_per_answer", "max_weight_ratio", "max_weight_share"),
 )
 REGULARISERS = ("L1", "SquaredL2", "ElasticNet")  # whose proximal step leaves 0 where it is
 LISTS = ("methods", "families", "problems", "columns", "partners", "regularisers")
@@ -69,6 +69,8 @@ class Policy:
     """Runs that may begin."""
     max_weight_ratio: float = 1000.0
     """The largest weight over the smallest, of the site's own clients."""
+    max_weight_share: float = 0.9
+    """The weight of the site's clients, over that of all clients of a run."""
     methods: tuple[str, ...] | None = None
     """Names of methods, such as "AGPDMM"."""
     regularisers: tuple[str, ...] | None = REGULARISERS
@@ -132,6 +134,7 @@ class Policy:
             seconds_per_answer=infinite,
             runs_per_day=most,
             max_weight_ratio=infinite,
+            max_weight_share=infinite,
             problems=None,
             regularisers=None,
             families=None,

@@ -24,7 +24,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "How much may leave": (
         *("max_rounds", "max_numbers_out_share", "hessians", "per_site_results"),
         *("max_local_steps", "seconds_per_answer", "runs_per_day", "max_refusals_per_day"),
-        *("methods", "max_weight_ratio"),
+        *("methods", "max_weight_ratio", "max_weight_share"),
     ),
     "Who takes part": ("min_organisations", "partners", "require_verified", "max_set_changes"),
 }
@@ -88,6 +88,10 @@ COMMENTS = {
         "answer too."
     ),
     "methods": 'Methods, by the names of their classes: a list such as ["AGPDMM"], or "all".',
+    "max_weight_share": (
+        "The weight of the site's clients, over that of all clients of a run. A model that is\n"
+        "nearly all of one site's is that site's."
+    ),
     "max_weight_ratio": "The largest weight over the smallest, of the site's own clients.",
     "min_organisations": (
         "Organisations that take part in a run, this one among them, by their certificates."

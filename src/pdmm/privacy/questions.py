@@ -30,7 +30,7 @@ class Study:
     """What was asked in the rounds that were answered."""
     variables: str = ""
     """Which other variables the run is about, if any."""
-    confirmed: bool = True
+    confirmed: bool = False
     """Whether all sites have signed the same terms, where they sign any."""
     closed: bool = False
     """Whether a question was refused, and no other will be answered."""
@@ -80,8 +80,9 @@ def _feed(digest: Any, part: Any) -> None:
         digest.update(f"{part.dtype.str}{part.shape}".encode())
         digest.update(np.ascontiguousarray(part).data)
     elif isinstance(part, Mapping):
+        digest.update(f"{{{len(part)}}}".encode())
         for key in sorted(part):
-            digest.update(f"<{key}>".encode())
+            digest.update(f"<{key!r}>".encode())
             _feed(digest, part[key])
     elif isinstance(part, list | tuple):
         digest.update(f"[{len(part)}]".encode())

@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def sites(fault: Fault | None = None, **given: Any) -> tuple[Sites, FakeSites]:
     fake = FakeSites(lambda share: bowls(CENTRES[share]), SHARES, fault)
     clients = Sites(fake, **given)
-    clients.open(Terms(np.zeros(1), np.ones(3), 5, None))
+    clients.open(Terms(np.zeros(1), np.ones(3), 9, None))
     clients.prepare(HALF, np.zeros(1), np.ones(3), 5)
     fake.asked.clear()
     return clients, fake
@@ -92,7 +92,7 @@ def test_a_site_that_forgot_is_asked_again_with_its_memory() -> None:
     without, opening, with_memory = payloads(fake, "ben")
     assert without["memory"] is None
     assert opening["memory"] is None
-    assert opening["opening"]["rounds"] == 5
+    assert opening["opening"]["rounds"] == 9
     np.testing.assert_array_equal(with_memory["memory"][0], [[8.0]])
     assert len(payloads(fake, "ana")) == 1
     assert outcome.arrived == 3

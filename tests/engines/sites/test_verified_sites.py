@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -303,6 +304,50 @@ def test_a_round_before_the_run_is_prepared_is_refused() -> None:
     }
     with pytest.raises(Refused):
         fake.sites["ana"].answer("round", question)
+
+
+def test_rounds_follow_the_news_and_each_other() -> None:
+    """No round is answered before the site knows of the one before it."""
+
+    def fault(site: str, verb: str, payload: Payload) -> None:
+        if verb == "round" and payload["round"] > 3:
+            payload["news"] = []
+
+    fake = sites(fault)
+    with pytest.raises(Refused):
+        pdmm.solve(verified(fake), METHODS["agpdmm"], 8)
+    reasons = [e.reason for site in fake.sites.values() for e in site.audit.kept]
+    assert "round 4 is asked for, and round 3 follows" in reasons
+
+
+def test_what_counts_is_what_all_were_told_whatever_the_server_says_of_memories() -> None:
+    def fault(site: str, verb: str, payload: Payload) -> None:
+        if verb == "round":
+            payload["have"] = "a name that no memory has"
+
+    found = pdmm.solve(verified(sites(fault)), METHODS["pdmm"], 8)
+    assert (found.x == pdmm.solve(verified(sites()), METHODS["pdmm"], 8).x).all()
+
+
+def test_no_checkpoint_is_written_that_no_site_would_go_on_from(place: Path) -> None:
+    with pytest.raises(ValueError, match="has no checkpoint"):
+        pdmm.solve(verified(sites()), METHODS["agpdmm"], 8, checkpoint=place)
+
+
+@pytest.mark.parametrize("penalty", [pdmm.L1(0.1), pdmm.SquaredL2(0.1), pdmm.ElasticNet(0.1, 0.1)])
+def test_ordinary_penalties_that_spare_the_intercept(penalty: pdmm.Regulariser) -> None:
+    rng = np.random.default_rng(5)
+    tables = {name: (rng.standard_normal((60, 3)), rng.integers(0, 2, 60)) for name in SHARES}
+
+    def make(name: str) -> pdmm.Problem:
+        X, y = tables[name]
+        return pdmm.GLM([X], [y])
+
+    fake = FakeSites(make, {name: name for name in SHARES})
+    method = pdmm.PDMM(rho=1.0)
+    found = pdmm.solve(verified(fake), method, 10, regulariser=penalty)
+    plain = pdmm.solve(Sites(fake), method, 10, regulariser=penalty)
+    assert (found.x == plain.x).all()
 
 
 def test_a_run_is_prepared_once() -> None:

@@ -51,7 +51,7 @@ def submit(
     ] = "skip",
     verify: Annotated[
         str,
-        typer.Option(help="Who computes x: the server, or the sites, which then trust nobody."),
+        typer.Option(help="Who computes x: the server, or the sites, which then trust no server."),
     ] = "server",
     every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     restarts: Restarts = 5,

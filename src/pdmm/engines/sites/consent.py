@@ -61,19 +61,21 @@ class Consent:
             study.confirmed = self.identity is None and not study.verified
             self.regulariser = payload.get("regulariser", (None, {}))
             agreed = self._agree(payload, study)
-            self.doors.check_open(problem, study, *self.regulariser)
+            self.doors.check_open(problem, study, unpack(*self.regulariser))
+            self.doors.check_shares(study.weights, self.everyone)
         return {"agreed": agreed}
 
     def _agree(self, payload: Payload, study: Study) -> str:
-        if self.identity is None and not study.verified:
-            self.membership = None
-            self.doors.check_parties({str(name): str(name) for name in payload["parties"]})
-            return ""
-        if self.membership is None:
-            raise Reason("the run does not say who takes part")
         self.everyone = {
             str(name): _vector("weights", own) for name, own in payload["everyone"].items()
         }
+        if self.identity is None and not study.verified:
+            self.membership = None
+            names = set(map(str, payload["parties"])) & set(self.everyone)
+            self.doors.check_parties({name: name for name in names})
+            return ""
+        if self.membership is None:
+            raise Reason("the run does not say who takes part")
         terms = {
             "weights": {name: own.tolist() for name, own in self.everyone.items()},
             "x0": study.x0.tolist() if study.x0.any() else "zero",
@@ -108,7 +110,7 @@ class Consent:
         packed, arrays = self.regulariser
         regulariser = unpack(packed, arrays)
         weight = float(sum(own.sum() for own in self.everyone.values()))
-        return Follower(
+        follower = Follower(
             self.membership,
             [payload["method"], packed, arrays, payload["rounds"]],
             method,
@@ -118,6 +120,8 @@ class Consent:
             dtype,
             self.doors.policy.max_set_changes,
         )
+        self.doors.check_start(follower.message.x, None)
+        return follower
 
 
 def _vector(name: str, value: Any, length: int | None = None) -> Vector:

@@ -63,6 +63,9 @@ class Follower:
         self.server = method.server_start(start, prox)
         self.forms = Forms(method, np.zeros(len(start)), dtype)
         self.round = 0
+        self.own = membership.statement["name"]
+        self.taken = 0
+        """The last round in which this site's upload counted."""
         self.present: frozenset[str] | None = None
         self.changes = 0
         self.history = hashlib.sha256(membership.terms + digest_of(plan).encode()).digest()
@@ -114,6 +117,8 @@ class Follower:
             self.server = self.method.server(self.server, outcome.mean, outcome.share, self.prox)
         self.history = hashlib.sha256(self.history + digest_of(r, signatures).encode()).digest()
         self.round = r
+        if self.own in news:
+            self.taken = r
 
     def _weight(self, news: News) -> float:
         """Of those that answered, added up as the server does it."""

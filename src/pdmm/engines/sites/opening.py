@@ -43,7 +43,7 @@ class Opening:
             "x0": terms.x0,
             "verified": self.verified,
             "parties": parties,
-            "everyone": weights if self.signed else None,
+            "everyone": weights,
             "regulariser": [regulariser, arrays],
         }
         self.asked = {name: {**about, "weights": weights[name]} for name in places}

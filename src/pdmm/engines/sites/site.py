@@ -92,11 +92,13 @@ class Site:
         raise refused()  # a new one, on which nothing hangs that tells the reason
 
     def _answer(self, verb: str, payload: Payload) -> Payload:
+        if verb == "check":  # changed data are the site's own affair, whoever asks
+            self.problem.check_data()
         verbs: dict[str, Callable[[Payload, Question], Payload]] = {
             "check": self._check,
-            "constants": self.run.constants,
-            "prepare": self.run.prepare,
-            "round": self.run.round,
+            "constants": lambda *asked: self.run.constants(*asked),
+            "prepare": lambda *asked: self.run.prepare(*asked),
+            "round": lambda *asked: self.run.round(*asked),
             "value": self._value,
             "fingerprint": self._fingerprint,
             "gradient": self._gradient,
@@ -160,7 +162,6 @@ class Site:
         return self._run
 
     def _check(self, payload: Payload, question: Question) -> Payload:
-        self.problem.check_data()
         self.problem.check(self.run.study.x0, payload["exact"])
         return {}
 
@@ -194,6 +195,7 @@ class Site:
         return {"sums": self.run.sums().curvature(x, T).packed()}
 
     def _diagonal(self, payload: Payload, question: Question) -> Payload:
+        self.doors.check_server_asks()
         x = self.run.point(payload["x"])
         self.doors.check_point(x)
         question.digest = digest_of("diagonal", x, self.run.study.weights)

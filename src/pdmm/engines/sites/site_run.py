@@ -32,6 +32,8 @@ class Kept(NamedTuple):
     memory: Any = None
     cursor: int = 0
     """Where their mini-batches go on: the site's own count of steps."""
+    round: int = 0
+    """After which round."""
 
 
 class Answered(NamedTuple):
@@ -70,6 +72,7 @@ class SiteRun:
         self.variables: Variables | None = None
         self.moved: Problem | None = None  # the functions that rounds are about, if not of x
         self.prepared: Prepared | None = None
+        self.begun = ""  # what it was prepared for
         self.memory = Kept()
         self.draft = Kept()  # what the memory becomes if the server took the upload
         self.last = Answered()
@@ -84,14 +87,16 @@ class SiteRun:
 
     def prepare(self, payload: Payload, question: Question) -> Payload:
         """Get ready for a method; once in a run."""
-        self.doors.check_unprepared(self.prepared is not None)
+        asked = digest_of(payload["method"], payload["rounds"], payload["variables"])
+        if self.doors.check_unprepared(self.begun, asked):
+            return {}
         ready = self._ready(payload)
         if self.study.verified:
             L, _, _ = self.problem.constants_of_clients("L", self.threads)
-            step = getattr(ready.method.as_named, "step_size", None)
-            self.doors.check_step(step, float(np.max(L)))
+            self.doors.check_step(ready.method.as_named, float(np.max(L)))
             follower = self.consent.follower(payload, ready.method, self.problem.dtype)
             self.prepared = ready._replace(follower=follower)
+        self.begun = asked
         return {}
 
     def constants(self, payload: Payload, question: Question) -> Payload:
@@ -143,7 +148,11 @@ class SiteRun:
         r = question.round = int(payload["round"])
         self.doors.begin_round(r)
         ready = self._followed(payload) or self._ready(payload)
-        self._remember(ready, payload, r)
+        if ready.follower is not None:
+            self.doors.check_next(r, ready.follower.round + 1)
+            self._remember_own(ready.follower, ready.method, payload["have"])
+        else:
+            self._remember(ready, payload, r)
         if payload["have"] != self.memory.name:
             return {"lacks": "memory"}
         message = self._message(ready, payload, r)
@@ -157,7 +166,7 @@ class SiteRun:
             self.last = self._work(ready, message, wanted, (asked, r))
         question.digest = asked
         after = self.memory.cursor + ready.method.steps
-        self.draft = Kept(payload["next"], self.last.after, after)
+        self.draft = Kept(payload["next"], self.last.after, after, r)
         answer = {**(self.last.answer or {}), "next": payload["next"]}
         question.numbers = self._told(ready.method, message, answer)
         if ready.follower is not None:
@@ -170,7 +179,8 @@ class SiteRun:
         clients, d = self.problem.clients, self.problem.dimension
         if method.curvature == "full":
             return numbers_in([answer["upload"], answer["value"]])
-        values = clients + numbers_in(answer["value"])
+        # Beside the vectors: values of f_i, F, and how exact an exact step was.
+        values = clients + numbers_in(answer["value"]) + int(method.exact)
         return clients * d * method.told(message) + values + numbers_in(answer["shown"])
 
     def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
@@ -184,24 +194,27 @@ class SiteRun:
             cursor = (r - 1) * ready.method.steps  # as if it had answered in every round
             self.memory = Kept(name, self._given(ready, payload["memory"], r), cursor)
 
+    def _remember_own(self, follower: Follower, method: Method, name: str) -> None:
+        """The same where the sites compute x: what all were told counts, and no server's word."""
+        if self.memory.memory is None:
+            self.memory = Kept(name, self._start(method))
+        elif self.draft.memory is not None and self.draft.round == follower.taken:
+            self.memory = self.draft
+        self.memory = self.memory._replace(name=name)
+
     def _given(self, ready: Prepared, memory: Any, r: int) -> Any:
         """The memory that the server sends; before the first round it is that of the start."""
-        began = self.memory.memory is not None
-        if r == 1 or (ready.follower is not None and not began):
-            x0 = self.study.x0.astype(self.problem.dtype)
-            start = x0 if self.variables is None else 0 * x0
-            return ready.method.client_start(np.repeat(start[None], self.problem.clients, axis=0))
-        if ready.follower is not None:
-            raise SiteError(
-                "the site has lost its memory, and takes none from a server where the sites "
-                "compute x: begin the run again"
-            )
+        if r == 1:
+            return self._start(ready.method)
         return trees.build(ready.shapes.memory, _all_numbers(memory))
+
+    def _start(self, method: Method) -> Any:
+        x0 = self.study.x0.astype(self.problem.dtype)
+        start = x0 if self.variables is None else 0 * x0
+        return method.client_start(np.repeat(start[None], self.problem.clients, axis=0))
 
     def _message(self, ready: Prepared, payload: Payload, r: int) -> Any:
         if ready.follower is not None:
-            if r == 1:  # a regulariser can put the start anywhere
-                self.doors.check_start(ready.follower.message.x, None)
             return ready.follower.message
         message = trees.build(ready.shapes.message, _all_numbers(payload["message"]))
         message = message._replace(x=self.point(message.x))
