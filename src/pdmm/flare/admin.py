@@ -254,7 +254,7 @@ class Admin:
         session = Session(username=self.user, startup_path=str(self._kit))
         session.api.auto_login_max_tries = TRIES
         # FLARE prints that it connects, where a command's own output belongs. Other threads may
-        # print meanwhile: so it is this session that is silenced, and not sys.stdout.
+        # print meanwhile: so the FLARE session is silenced, and not sys.stdout.
         session.api._print_hci = log.debug
         try:
             session.try_connect(min(timeout, 5.0))
