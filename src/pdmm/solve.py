@@ -165,6 +165,8 @@ def solve(
     )
     settings = team.agree(check_arguments)
     check_alike(team, settings, callback, checkpoint, every, threads)
+    if checkpoint is not None and clients.no_checkpoint:
+        raise ValueError(clients.no_checkpoint)
     with ExitStack() as stack:
         saver = None
         if checkpoint is not None:
@@ -233,6 +235,8 @@ def resume(
         True
     """
     clients = _located(problem, engine)
+    if clients.no_checkpoint:
+        raise ValueError(clients.no_checkpoint)
     team = clients.team
     place = team.agree(lambda: checkpoint_path("path", path))
     team.first(lambda: check_there(place))

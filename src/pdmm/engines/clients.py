@@ -70,6 +70,8 @@ class Clients(ABC):
     """Which entry of x is the intercept of each."""
     at_hand: bool = False
     """Whether asking them for F costs no message: then it need not wait for the next round."""
+    no_checkpoint: str = ""
+    """Why a run of theirs has no checkpoint, where it can have none."""
     reaches_all: bool = True
     """Whether all clients can be asked for a value or a gradient."""
     proviso: str = ""

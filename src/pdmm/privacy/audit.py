@@ -202,6 +202,7 @@ def _locked(path: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)  # a child that was forked meanwhile has it open too
         os.close(handle)
 
 

@@ -153,7 +153,8 @@ class Doors(RunLimits):
         if not share <= self.policy.max_weight_share:
             raise Reason(
                 f"the site has {share:.3g} of the weight of all, and max_weight_share is "
-                f"{self.policy.max_weight_share:g}"
+                f"{self.policy.max_weight_share:g}",
+                counts=False,
             )
 
     def _check_study(self, study: Study) -> None:

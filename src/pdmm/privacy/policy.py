@@ -93,7 +93,7 @@ class Policy:
     """Whether a result may say anything of this site alone."""
     require_verified: bool = False
     """Whether the site only takes part where the sites compute x themselves."""
-    max_set_changes: int = 4
+    max_set_changes: int = 10
     """How often a run whose sites compute x may change the set of those that take part."""
     stated_rows: int = 0
     """Rows behind a problem that does not know them, such as Functions: your word for it."""

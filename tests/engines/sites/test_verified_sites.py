@@ -330,8 +330,30 @@ def test_what_counts_is_what_all_were_told_whatever_the_server_says_of_memories(
 
 
 def test_no_checkpoint_is_written_that_no_site_would_go_on_from(place: Path) -> None:
+    fake = sites()
+    clients = verified(fake)
+    fake.asked.clear()
     with pytest.raises(ValueError, match="has no checkpoint"):
-        pdmm.solve(verified(sites()), METHODS["agpdmm"], 8, checkpoint=place)
+        pdmm.solve(clients, METHODS["agpdmm"], 8, checkpoint=place)
+    pdmm.solve(Sites(sites()), METHODS["agpdmm"], 8, checkpoint=place)
+    with pytest.raises(ValueError, match="has no checkpoint"):
+        pdmm.resume(place, clients, rounds=9)
+    assert not fake.asked
+
+
+def test_no_round_is_of_one_site_alone() -> None:
+    """A server that tells a site of nobody else would have the site's own fit."""
+
+    def fault(site: str, verb: str, payload: Payload) -> None:
+        for news in payload.get("news", []):
+            news["sites"] = {"ana": news["sites"]["ana"]}
+
+    fake = sites(fault, {**OPEN_KEYS, "max_weight_share": 0.9})
+    with pytest.raises(Refused):
+        pdmm.solve(verified(fake), METHODS["agpdmm"], 8)
+    (reason,) = [e.reason for e in fake.sites["ana"].audit.kept if e.outcome == "refused"][:1]
+    assert "the site has 1 of the weight of those that answered" in reason
+    assert fake.sites["ana"].audit.refused_today() == 0
 
 
 @pytest.mark.parametrize("penalty", [pdmm.L1(0.1), pdmm.SquaredL2(0.1), pdmm.ElasticNet(0.1, 0.1)])

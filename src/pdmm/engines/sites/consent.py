@@ -119,6 +119,7 @@ class Consent:
             self.everyone,
             dtype,
             self.doors.policy.max_set_changes,
+            self.doors.policy.max_weight_share,
         )
         self.doors.check_start(follower.message.x, None)
         return follower

@@ -40,6 +40,7 @@ class Follower:
         weights: those of each site's clients.
         dtype: of the clients' numbers.
         max_changes: how often the set of sites may change.
+        max_share: of the weight of those that answer, which this site may have.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Follower:
         weights: Mapping[str, Vector],
         dtype: np.dtype[Any],
         max_changes: int,
+        max_share: float,
     ) -> None:
         self.membership = membership
         self.method = method
@@ -60,6 +62,7 @@ class Follower:
         self.total = float(sum(own.sum() for own in self.weights.values()))
         self.dtype = dtype
         self.max_changes = max_changes
+        self.max_share = max_share
         self.server = method.server_start(start, prox)
         self.forms = Forms(method, np.zeros(len(start)), dtype)
         self.round = 0
@@ -112,6 +115,7 @@ class Follower:
             parts.append(add_up(self.method, rows, weights, Tally()))
             signatures.append([name, signature])
         self._count_change(frozenset(news))
+        self._check_share(news)
         outcome = add(parts, Sent()).outcome(self._weight(news), self.total)
         if outcome.arrived:
             self.server = self.method.server(self.server, outcome.mean, outcome.share, self.prox)
@@ -126,9 +130,18 @@ class Follower:
             return self.total
         return float(sum(own.sum() for name, own in self.weights.items() if name in news))
 
+    def _check_share(self, news: News) -> None:
+        """Refuse a round of nearly this site alone: what came of it would be the site's own."""
+        weight = self._weight(news)
+        share = float(self.weights[self.own].sum()) / weight if self.own in news else 0.0
+        if share > self.max_share:
+            said = f"the site has {share:.3g} of the weight of those that answered"
+            raise Reason(f"{said}, and max_weight_share is {self.max_share:g}", counts=False)
+
     def _count_change(self, present: frozenset[str]) -> None:
         if self.present is not None and present != self.present:
             self.changes += 1
         self.present = present
         if self.changes > self.max_changes:
-            raise Reason(f"the sites that take part changed more than {self.max_changes} times")
+            said = f"the sites that take part changed more than {self.max_changes} times"
+            raise Reason(said, counts=False)

@@ -76,6 +76,11 @@ class Sites(AskedSites):
         one_of("absent", absent, ("skip", "wait"))
         one_of("verify", verify, ("server", "sites"))
         self.verified = verify == "sites"
+        if self.verified:
+            self.no_checkpoint = (
+                "a run with verify='sites' has no checkpoint, since its sites take no memory from "
+                "a server: leave checkpoint= out, and begin it again where it ends early"
+            )
         self.steady = absent == "wait"
         self.may_be_silent = not self.steady
         self.roster = Roster(
@@ -291,11 +296,6 @@ class Sites(AskedSites):
         self._shares.load(state["shares"])
 
     def tables(self) -> Tables:
-        if self.verified:
-            raise ValueError(
-                "a run with verify='sites' has no checkpoint, since its sites take no memory from "
-                "a server: leave checkpoint= out, and begin it again where it ends early"
-            )
         learnt = Table(np.arange(self.clients), self._shown.arrays)
         fingerprint = Table(np.arange(len(self.fingerprint)), [self.fingerprint])
         return {**self.copies.tables(), "learnt": learnt, "fingerprint": fingerprint}
