@@ -34,7 +34,7 @@ def test_sites_that_were_told_the_same_agree(identities: dict[str, Identity]) ->
     agreed = {name: member.agree(statements, TERMS) for name, member in members.items()}
     for member in members.values():
         member.confirm(agreed)
-        assert member.organisations == set(NAMES)
+        assert {party.organisation for party in member.parties.values()} == set(NAMES)
     signature = members["ana"].sign(b"what ana sends")
     members["ben"].check("ana", b"what ana sends", signature)
     with pytest.raises(Reason, match="ana has not signed"):

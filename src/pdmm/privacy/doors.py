@@ -79,8 +79,6 @@ class Doors(RunLimits):
             organisations: of each site, by its name.
             fingerprints: of their certificates, where they have shown any.
         """
-        assert self.study is not None
-        self.study.parties = tuple(sorted(organisations))
         count = len(set(organisations.values()))
         if count < self.policy.min_organisations:
             raise Reason(

@@ -13,8 +13,6 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 PADDING = padding.PSS(mgf=padding.MGF1(hashes.SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
-
-
 SITES = ("", "client", "site")  # what a site's certificate says in the place of a role
 
 

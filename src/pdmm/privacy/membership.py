@@ -116,11 +116,6 @@ class Membership:
         """Sign some bytes for the other sites of the run."""
         return base64.b64encode(self.key.sign(data)).decode()
 
-    @property
-    def organisations(self) -> set[str]:
-        """Who takes part."""
-        return {party.organisation for party in self.parties.values()}
-
 
 def _list(statements: Any) -> list[Any]:
     if not isinstance(statements, list) or not len(statements) <= MOST:

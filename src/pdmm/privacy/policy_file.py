@@ -1,6 +1,5 @@
 """The file that a site's policy is kept in: every key with its default, and what it is for."""
 
-from dataclasses import fields
 from typing import Any
 
 from pdmm.privacy.policy import Policy
@@ -135,10 +134,3 @@ def _toml(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and value < 1e15:
         return str(int(value))
     return str(value)
-
-
-def named_keys() -> set[str]:
-    """All keys of the file; those of a policy, unless one was forgotten."""
-    known = {field.name for field in fields(Policy)}
-    named = {name for names in SECTIONS.values() for name in names}
-    return known & named

@@ -24,8 +24,6 @@ class Study:
     rounds: int
     verified: bool = False
     """Whether the sites compute x themselves."""
-    parties: tuple[str, ...] = ()
-    """The sites that take part."""
     asked: dict[int, str] = field(default_factory=dict)
     """What was asked in the rounds that were answered."""
     variables: str = ""

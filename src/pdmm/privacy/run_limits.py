@@ -66,16 +66,9 @@ class RunLimits:
         if r != follows:
             raise Reason(f"round {r} is asked for, and round {follows} follows")
 
-    def check_method(self, method: Any, again: bool) -> None:
-        """Refuse a method that the policy does not allow.
-
-        Args:
-            method: the server's.
-            again: whether it takes the place of another in the same run.
-        """
+    def check_method(self, method: Any) -> None:
+        """Refuse a method that the policy does not allow."""
         policy = self.policy
-        if again and self.study is not None and self.study.verified:
-            raise Reason("the method changed in a run whose sites compute x")
         name = type(method.as_named).__name__
         if policy.methods is not None and name not in policy.methods:
             raise Reason(f"the method is {name}, and methods allows {listed(policy.methods)}")

@@ -128,7 +128,7 @@ class SiteRun:
             method = unpack(payload["method"], {})
             if not isinstance(method, Method):
                 raise SiteError(f"the server's method is none of pdmm's: {payload['method']!r}")
-            self.doors.check_method(method, self.prepared is not None)
+            self.doors.check_method(method)
             problem = self.moved or self.problem
             source = problem.prepare(payload["rounds"], method.steps, method.exact, self.threads)
             shapes = Shapes.of(method, np.zeros(problem.dimension), problem.dtype)
