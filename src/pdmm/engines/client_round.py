@@ -41,6 +41,45 @@ class Part(NamedTuple):
     """The weighted sum of ‖x_i - x_s‖²."""
 
 
+class Made(NamedTuple):
+    """What some clients have made of a message, before it is known how their upload arrives."""
+
+    upload: Any
+    draft: Any
+    before: Any
+    tally: Tally
+
+
+def client_work(
+    method: Method, f: Block, message: Any, memory: Any, steps: int, rounds: bool = False
+) -> Made:
+    """Let some clients make their uploads.
+
+    Args:
+        method: what they run.
+        f: their functions.
+        message: the server's.
+        memory: theirs, one row per client.
+        steps: how many local steps each of them takes.
+        rounds: whether uploads are rounded on their way. Memories are then in float64: rounded
+            changes are added up at both ends, and the sums must stay equal.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen by `add_up`
+        before = method.receive(message, memory)
+        used = before
+        if rounds:
+            used = trees.cast(before, message.x.dtype)
+        upload, draft = method.client(message, used, f, steps)
+    return Made(upload, draft, before, f.tally)
+
+
+def delivered(method: Method, made: Made, upload: Any) -> Done:
+    """What clients remember once their upload has arrived like this."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        after = method.accept(made.before, made.draft, upload)
+    return Done(upload, made.draft, made.before, after, made.tally)
+
+
 def client_round(
     method: Method, f: Block, message: Any, memory: Any, steps: int, bits: int | None = None
 ) -> Done:
@@ -52,19 +91,13 @@ def client_round(
         message: the server's.
         memory: theirs, one row per client.
         steps: how many local steps each of them takes.
-        bits: of a number in an upload; None for full precision. Memories are then in float64:
-            rounded changes are added up at both ends, and the sums must stay equal.
+        bits: of a number in an upload; None for full precision.
     """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # seen by `add_up`
-        before = method.receive(message, memory)
-        used = before
-        if bits is not None:
-            used = trees.cast(before, message.x.dtype)
-        upload, draft = method.client(message, used, f, steps)
-        if bits is not None:
-            upload = trees.inexact(lambda rows: rounded(rows, bits), upload)
-        after = method.accept(before, draft, upload)
-    return Done(upload, draft, before, after, f.tally)
+    made = client_work(method, f, message, memory, steps, bits is not None)
+    upload = made.upload
+    if bits is not None:
+        upload = trees.inexact(lambda rows: rounded(rows, bits), upload)
+    return delivered(method, made, upload)
 
 
 def committed(method: Method, message: Any, memory: Any, draft: Any, upload: Any) -> Any:

@@ -21,6 +21,8 @@ from pdmm.problems.base import Problem
 
 Vector = npt.NDArray[np.float64]
 
+SEVERAL = 3  # organisations, of which none can tell the parts of a sum by subtraction
+
 
 class Doors(RunLimits):
     """A site's policy at work.
@@ -71,25 +73,51 @@ class Doors(RunLimits):
                 self.study.confirmed = True
 
     def check_parties(
-        self, organisations: Mapping[str, str], fingerprints: Sequence[str] = ()
+        self,
+        organisations: Mapping[str, str],
+        fingerprints: Sequence[str] | None = (),
+        least: int = 0,
     ) -> None:
         """Refuse a run of too few organisations, or with others than those that may take part.
 
         Args:
             organisations: of each site, by its name.
-            fingerprints: of their certificates, where they have shown any.
+            fingerprints: of their certificates, where they have shown any; None where they have
+                been looked at before.
+            least: organisations that there must be at least, whatever the policy says.
         """
         count = len(set(organisations.values()))
-        if count < self.policy.min_organisations:
-            raise Reason(
-                f"{count} organisations take part, and min_organisations is "
-                f"{self.policy.min_organisations}",
-                counts=False,
-            )
+        needed = max(self.policy.min_organisations, least)
+        if count < needed:
+            what = "min_organisations is" if needed > least else "secure sums need"
+            raise Reason(f"{count} organisations take part, and {what} {needed}", counts=False)
         partners = self.policy.partners
+        if fingerprints is None:
+            return
         strangers = () if partners is None else sorted(set(fingerprints) - set(partners))
         if strangers or (partners is not None and not fingerprints):
             raise Reason(f"partners does not allow {listed(strangers)}", counts=False)
+
+    def check_secure(
+        self, study: Study, organisations: Mapping[str, str], identified: bool
+    ) -> None:
+        """Refuse a run without secure sums where the policy asks for them.
+
+        Args:
+            study: the run.
+            organisations: of each site, by its name.
+            identified: whether the sites have shown certificates.
+        """
+        asks = self.policy.secure_sums
+        if study.secure or asks == "optional":
+            return
+        several = len(set(organisations.values())) >= SEVERAL
+        if asks == "always" or (identified and several):
+            raise Reason(f'the run has no secure sums, and secure_sums is "{asks}"', counts=False)
+
+    def note_set(self, said: str) -> None:
+        """Keep in the audit that the sites of a run's sums have changed."""
+        self._keep(Question("set"), reason=said)
 
     def check_open(self, problem: Problem, study: Study, regulariser: Any = None) -> None:
         """Refuse a run that is not about what the policy allows.

@@ -1,6 +1,6 @@
 """How the sites of a run make sure of each other, though only the server talks to all of them.
 
-Each site signs, with the key of its kit, a fresh key for the run and a fresh number. Each is then
+Each site signs, with the key of its kit, fresh keys for the run and a fresh number. Each is then
 shown what all have signed, and signs with its fresh key the terms of the run as it knows them: who
 takes part, with which weights, for how many rounds. When all have seen all of these signatures,
 they know that they agreed to the same run. No site need trust the server for that.
@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from pdmm.privacy.identity import Identity
 from pdmm.privacy.refusals import Reason
+from pdmm.privacy.streams import Streams
 
-VERSION = "pdmm run 1"
+VERSION = "pdmm run 2"
 MOST = 1000  # sites of one run
 
 
@@ -30,6 +32,8 @@ class Party(NamedTuple):
     organisation: str
     fingerprint: str
     key: Ed25519PublicKey
+    exchange: X25519PublicKey
+    """With which it agrees on secrets with each other site."""
 
 
 class Membership:
@@ -42,18 +46,20 @@ class Membership:
     def __init__(self, identity: Identity | None) -> None:
         self.identity = identity
         self.key = Ed25519PrivateKey.generate()
+        self.exchange = X25519PrivateKey.generate()
         self.statement: dict[str, str] = {}
         self.parties: dict[str, Party] = {}
         self.terms = b""
 
     def join(self, run: str, name: str) -> dict[str, str]:
-        """What this site says of itself: a fresh key, and who it is."""
+        """What this site says of itself: fresh keys, and who it is."""
         if self.identity is not None and self.identity.holder.name != name:
             raise Reason(f"the site is called {name}, which is not the name of its certificate")
         statement = {
             "run": run,
             "name": name,
             "key": self.key.public_key().public_bytes_raw().hex(),
+            "exchange": self.exchange.public_key().public_bytes_raw().hex(),
             "nonce": secrets.token_hex(16),
         }
         if self.identity is not None:
@@ -92,17 +98,26 @@ class Membership:
                     raise Reason(f"the certificate of {name} is that of {holder.name}")
                 organisation, fingerprint = holder.organisation, holder.fingerprint
             public = Ed25519PublicKey.from_public_bytes(key)
+            exchange = X25519PublicKey.from_public_bytes(bytes.fromhex(statement["exchange"]))
         except Reason:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Reason(f"what a site says of itself does not hold: {error}") from None
-        return Party(name, organisation, fingerprint, public)
+        return Party(name, organisation, fingerprint, public, exchange)
 
     def confirm(self, agreed: Any) -> None:
         """See that all sites agreed to the same terms."""
         for name in self.parties:
             signature = agreed.get(name) if isinstance(agreed, Mapping) else None
             self.check(name, self.terms, signature)
+
+    def streams(self) -> Streams:
+        """The secrets of this run: known to each two sites, and to no server."""
+        others = {name: party.exchange for name, party in self.parties.items()}
+        try:
+            return Streams(self.statement["name"], self.exchange, others, self.terms)
+        except ValueError as error:  # a key with which every secret would be the same
+            raise Reason(f"no secret can be agreed upon with the other sites: {error}") from None
 
     def check(self, name: str, data: bytes, signature: Any) -> None:
         """Refuse what a site has not signed."""
@@ -125,7 +140,7 @@ def _list(statements: Any) -> list[Any]:
 
 def _signed(statement: Mapping[str, Any]) -> bytes:
     """The bytes of a statement that its site signs."""
-    own = {key: statement[key] for key in ("run", "name", "key", "nonce")}
+    own = {key: statement[key] for key in ("run", "name", "key", "exchange", "nonce")}
     return _digest([VERSION, own])
 
 

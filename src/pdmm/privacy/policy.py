@@ -87,6 +87,9 @@ class Policy:
     """Organisations that take part in a run, this one among them."""
     partners: tuple[str, ...] | None = None
     """SHA-256 fingerprints of the certificates of the sites that may take part."""
+    secure_sums: Literal["auto", "always", "optional"] = "auto"
+    """Whether the site's parts of sums must be hidden: "auto" is in each run of three or more
+    organisations that have certificates, "always" in all runs; "optional" is as the run says."""
     hessians: Literal["never", "secure", "allowed"] = "secure"
     """Whether Hessians may leave; "secure" is inside secure sums alone."""
     per_site_results: bool = False
@@ -111,6 +114,7 @@ class Policy:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be true or false, got {getattr(self, name)!r}")
         one_of("x0", self.x0, ("zero", "any"))
+        one_of("secure_sums", self.secure_sums, ("auto", "always", "optional"))
         one_of("hessians", self.hessians, ("never", "secure", "allowed"))
 
     @classmethod
@@ -140,6 +144,7 @@ class Policy:
             families=None,
             x0="any",
             min_organisations=0,
+            secure_sums="optional",
             hessians="allowed",
             per_site_results=True,
             max_set_changes=most,

@@ -21,7 +21,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "min_curvature",
     ),
     "How much may leave": (
-        *("max_rounds", "max_numbers_out_share", "hessians", "per_site_results"),
+        *("secure_sums", "hessians", "per_site_results", "max_rounds", "max_numbers_out_share"),
         *("max_local_steps", "seconds_per_answer", "runs_per_day", "max_refusals_per_day"),
         *("methods", "max_weight_ratio", "max_weight_share"),
     ),
@@ -73,6 +73,11 @@ COMMENTS = {
     "max_numbers_out_share": (
         "Numbers that may leave, over rows times columns, in all runs on this table together.\n"
         "The audit keeps count. A question that was asked before counts once."
+    ),
+    "secure_sums": (
+        'Whether the site\'s parts of sums must be hidden in the sum over all sites: "auto" is in\n'
+        'each run of three or more organisations that have certificates, "always" in all runs;\n'
+        '"optional" is as the run says.'
     ),
     "hessians": (
         'Whether Hessians, d(d+1)/2 numbers, may leave: "never", "secure" (inside secure sums\n'

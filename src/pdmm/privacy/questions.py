@@ -24,6 +24,8 @@ class Study:
     rounds: int
     verified: bool = False
     """Whether the sites compute x themselves."""
+    secure: bool = False
+    """Whether parts of sums leave inside masks alone."""
     asked: dict[int, str] = field(default_factory=dict)
     """What was asked in the rounds that were answered."""
     variables: str = ""
@@ -49,6 +51,7 @@ class Question:
         self.digest = ""  # tells it from all other questions
         self.reply: Payload = {}
         self.numbers: int | None = None  # that the reply tells; all in it, if not said
+        self.seal: Any = None  # what masks the reply, in a run with secure sums
         self.started = time.monotonic()
 
 
@@ -67,10 +70,19 @@ def numbers_in(reply: Any) -> int:
 
 def digest_of(*parts: Any) -> str:
     """What tells equal questions from others."""
-    digest = hashlib.blake2b(digest_size=12)
+    return _digested(parts, 12).hex()
+
+
+def hash_of(*parts: Any) -> bytes:
+    """The same, of a length at which nobody finds two questions that have one."""
+    return _digested(parts, 32)
+
+
+def _digested(parts: Any, size: int) -> bytes:
+    digest = hashlib.blake2b(digest_size=size)
     for part in parts:
         _feed(digest, part)
-    return digest.hexdigest()
+    return digest.digest()
 
 
 def _feed(digest: Any, part: Any) -> None:

@@ -100,7 +100,9 @@ class RunLimits:
 
     @property
     def hessians(self) -> bool:
-        """Whether Hessians may leave: there are no secure sums that would hide them."""
+        """Whether Hessians may leave: as they are, or inside secure sums."""
+        if self.policy.hessians == "secure":
+            return self.study is not None and self.study.secure
         return self.policy.hessians == "allowed"
 
     def check_variables(self, variables: Variables) -> None:

@@ -57,7 +57,7 @@ def read_answer(
         draft=None if signed else trees.build(shapes.draft, reply.fields["draft"]),
         tally=_tally(reply.within("tally")),
         value=read_value(reply) if evaluated else None,
-        shown=_shown(reply, clients) if reply.has("shown") else None,
+        shown=read_shown(reply, clients) if reply.has("shown") else None,
         signature=reply.text("signature") if signed else "",
     )
 
@@ -130,7 +130,7 @@ def _tally(reply: Reply) -> Tally:
     )
 
 
-def _shown(reply: Reply, clients: int) -> list[Vector]:
+def read_shown(reply: Reply, clients: int) -> list[Vector]:
     """Three arrays with one number for each client; NaN where nothing has been shown."""
     must = f"None, or three arrays of {clients:,} numbers, finite or NaN"
     given = reply.fields["shown"]

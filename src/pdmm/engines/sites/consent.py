@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from pdmm.common.packing import unpack
 from pdmm.engines.sites.follower import Follower
+from pdmm.engines.sites.seal import LEAST_SITES, Seal, SealedSums, addends_of
+from pdmm.engines.sites.sealed_follower import SealedFollower
 from pdmm.methods.base import Method
 from pdmm.privacy.doors import Doors
 from pdmm.privacy.questions import Study
@@ -37,8 +39,15 @@ class Consent:
         self.identity = identity
         self.by = by
         self.membership: Membership | None = None
+        self.sums: SealedSums | None = None
+        """What hides the site's parts of sums, in a run that has secure ones."""
         self.everyone: dict[str, Vector] = {}
         self.regulariser: Any = (None, {})
+
+    @property
+    def organisation(self) -> str | None:
+        """Whose site it is, by its certificate; None where it has none."""
+        return None if self.identity is None else self.identity.holder.organisation
 
     def join(self, payload: Payload) -> Payload:
         """Say who this site is, and by which key it will sign."""
@@ -58,7 +67,8 @@ class Consent:
             study.weights = _vector("weights", payload["weights"], problem.clients)
             study.rounds = int(payload["rounds"])
             study.verified = payload["verified"] is True
-            study.confirmed = self.identity is None and not study.verified
+            study.secure = payload["secure"] is True
+            study.confirmed = not self._signs(study)
             self.regulariser = payload.get("regulariser", (None, {}))
             agreed = self._agree(payload, study)
             self.doors.check_open(problem, study, unpack(*self.regulariser))
@@ -69,7 +79,8 @@ class Consent:
         self.everyone = {
             str(name): _vector("weights", own) for name, own in payload["everyone"].items()
         }
-        if self.identity is None and not study.verified:
+        self.sums = None
+        if not self._signs(study):
             self.membership = None
             names = set(map(str, payload["parties"])) & set(self.everyone)
             self.doors.check_parties({name: name for name in names})
@@ -81,6 +92,7 @@ class Consent:
             "x0": study.x0.tolist() if study.x0.any() else "zero",
             "rounds": study.rounds,
             "verified": study.verified,
+            "secure": study.secure,
         }
         agreed = self.membership.agree(payload["parties"], terms)
         members = self.membership.parties
@@ -89,11 +101,38 @@ class Consent:
             raise Reason("the site's weights are not those that the others are told")
         if set(self.everyone) != set(members):
             raise Reason("the weights are not those of the sites that take part")
-        self.doors.check_parties(
-            {name: party.organisation for name, party in members.items()},
-            [party.fingerprint for party in members.values()],
-        )
+        organisations = {name: party.organisation for name, party in members.items()}
+        self.doors.check_parties(organisations, [party.fingerprint for party in members.values()])
+        self.doors.check_secure(study, organisations, self.identity is not None)
+        if study.secure:
+            self.sums = self._sealed_sums(study, organisations)
         return agreed
+
+    def _signs(self, study: Study) -> bool:
+        """Whether the sites of a run make sure of each other."""
+        return self.identity is not None or study.verified or study.secure
+
+    def _sealed_sums(self, study: Study, organisations: dict[str, str]) -> SealedSums:
+        """What hides this site's parts of sums."""
+        assert self.membership is not None
+
+        def check(among: tuple[str, ...]) -> None:
+            there = {name: organisations[name] for name in among}
+            self.doors.check_parties(there, None, LEAST_SITES)
+            weights = {name: self.everyone[name] for name in among}
+            self.doors.check_shares(study.weights, weights)
+
+        return SealedSums(
+            self.membership, check, self.doors.policy.max_set_changes, self.doors.note_set
+        )
+
+    def seal(self, verb: str, payload: Payload, base: bytes) -> Seal | None:
+        """What will mask the answer to a question, in a run that has secure sums."""
+        study = self.doors.study
+        if study is None or not study.secure:
+            return None
+        assert self.sums is not None
+        return self.sums.seal(verb, payload, study.variables, base)
 
     def confirm(self, payload: Payload) -> Payload:
         """See that all sites agreed to the same terms; nothing is answered before that."""
@@ -110,7 +149,8 @@ class Consent:
         packed, arrays = self.regulariser
         regulariser = unpack(packed, arrays)
         weight = float(sum(own.sum() for own in self.everyone.values()))
-        follower = Follower(
+        kind = SealedFollower if study.secure else Follower
+        follower = kind(
             self.membership,
             [payload["method"], packed, arrays, payload["rounds"]],
             method,
@@ -121,6 +161,8 @@ class Consent:
             self.doors.policy.max_set_changes,
             self.doors.policy.max_weight_share,
         )
+        if isinstance(follower, SealedFollower):
+            follower.begin(addends_of(self.everyone))
         self.doors.check_start(follower.message.x, None)
         return follower
 

@@ -23,6 +23,10 @@ class Facts(NamedTuple):
     """Whether the constants that it states are more than estimates."""
     reveals: str
     """How much its clients tell of their Hessians, as the site's policy has it."""
+    reveals_in_sums: str
+    """The same where sums are secure."""
+    organisation: str | None
+    """Whose site it is, by its certificate; the other sites check it."""
     identified: bool
     """Whether it has a certificate, and asks the other sites for theirs."""
     per_site: bool
@@ -50,6 +54,8 @@ def read_facts(reply: Reply) -> Facts:
         dtype=reply.text("dtype", DTYPES),
         proven=reply.flag("proven"),
         reveals=reply.text("reveals", ("none", "diagonal", "full")),
+        reveals_in_sums=reply.text("reveals_in_sums", ("none", "diagonal", "full")),
+        organisation=reply.text("organisation") if reply.has("organisation") else None,
         identified=reply.flag("identified"),
         per_site=reply.flag("per_site"),
         likelihood=reply.flag("likelihood"),

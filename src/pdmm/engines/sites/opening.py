@@ -6,6 +6,7 @@ from typing import Any
 
 from pdmm.common.packing import Arrays, pack
 from pdmm.engines.clients import Terms
+from pdmm.engines.sites.hidden_sums import HiddenSums
 from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import Payload, Roster, SiteError
 
@@ -20,13 +21,22 @@ class Opening:
         run: its name, for their audits.
         verified: whether they compute x themselves.
         signed: whether they make sure of each other, by keys of their own.
+        hidden: what reads their sums, where these are secure.
     """
 
-    def __init__(self, roster: Roster, run: str, verified: bool, signed: bool) -> None:
+    def __init__(
+        self,
+        roster: Roster,
+        run: str,
+        verified: bool,
+        signed: bool,
+        hidden: HiddenSums | None = None,
+    ) -> None:
         self.roster = roster
         self.run = run
         self.verified = verified
         self.signed = signed
+        self.hidden = hidden
         self.asked: dict[str, Payload] = {}
         roster.opening = self.again
 
@@ -42,6 +52,7 @@ class Opening:
             "rounds": terms.rounds,
             "x0": terms.x0,
             "verified": self.verified,
+            "secure": self.hidden is not None,
             "parties": parties,
             "everyone": weights,
             "regulariser": [regulariser, arrays],
@@ -51,6 +62,9 @@ class Opening:
         agreed = {name: self._signature(name, answers[name]) for name in places}
         if self.signed:
             self.roster.everyone("confirm", {name: {"agreed": agreed} for name in places})
+        if self.hidden is not None:
+            # Where the sites compute x, they check each other's signatures themselves.
+            self.hidden.begin([] if self.verified else parties)
 
     def _parties(self, run: str, places: Mapping[str, slice]) -> list[Any]:
         """Who takes part: what each says of itself, or only their names."""

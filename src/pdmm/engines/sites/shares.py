@@ -40,12 +40,17 @@ class Shares:
 
     def note(self, uploads: Mapping[str, Any], weights: Vector) -> None:
         """A round is done; ``uploads`` are those of the sites that took part in it."""
-        sizes = {name: _size(uploads[name], weights[self.places[name]]) for name in uploads}
+        self.note_sizes(
+            {name: upload_size(uploads[name], weights[self.places[name]]) for name in uploads}
+        )
+
+    def note_sizes(self, sizes: Mapping[str, float]) -> None:
+        """The same, of the norms of uploads."""
         for name, size in sizes.items():
             self.sent[name] += size
         # Later, all sites answer to an x that an outlier has moved, and their answers are large.
         if len(sizes) == len(self.places) and not any(self.first.values()):
-            self.first = sizes
+            self.first = dict(sizes)
 
     def note_gradients(self, gradients: Mapping[str, Vector]) -> None:
         """All sites have told the sums of their clients' gradients at one point."""
@@ -98,7 +103,7 @@ class Shares:
         self.pulls = dict(state["pulls"])
 
 
-def _size(upload: Any, weights: Vector) -> float:
+def upload_size(upload: Any, weights: Vector) -> float:
     """The norms of the clients' uploads, times their weights, added up.
 
     The first field of an upload is the vector that moves the model. The others may be scalars in

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Payload = dict[str, Any]
 
+IN_THE_CLEAR = ("check", "constants", "prepare")
+"""Questions of a run whose answers are no parts of sums."""
+
 
 class Site:
     """A site's own clients, what it remembers of a run, and what it lets out.
@@ -121,8 +124,26 @@ class Site:
             if self.doors.study is None:
                 self._open(payload["opening"])
             with self.doors.question(verb) as question:
-                question.reply = verbs[verb](payload, question)
+                question.reply = self._hidden(verb, payload, question, verbs[verb])
             return question.reply
+
+    def _hidden(
+        self,
+        verb: str,
+        payload: Payload,
+        question: Question,
+        answer: Callable[[Payload, Question], Payload],
+    ) -> Payload:
+        """The answer to a question; in a run with secure sums, under its mask."""
+        if verb in IN_THE_CLEAR:
+            return answer(payload, question)
+        question.seal = self.consent.seal(verb, payload, self.run.follow(payload))
+        reply = answer(payload, question)
+        if question.seal is None or question.seal.used or "lacks" in reply:
+            return reply
+        masked, count = question.seal.of_arrays(reply)
+        question.numbers = count
+        return masked
 
     # --- what the server learns of the problem ------------------------------------------------
 
@@ -133,7 +154,9 @@ class Site:
             "dimension": problem.dimension,
             "dtype": str(problem.dtype),
             "proven": problem.proven,
-            "reveals": self._reveals(),
+            "reveals": self._reveals(self.policy.hessians == "allowed"),
+            "reveals_in_sums": self._reveals(self.policy.hessians != "never"),
+            "organisation": self.consent.organisation,
             "likelihood": problem.likelihood,
             "intercepts": problem.intercepts,
             "identified": self.consent.identity is not None,
@@ -141,11 +164,11 @@ class Site:
             "alike": {name: _digest(value) for name, value in problem.alike.items()},
         }
 
-    def _reveals(self) -> str:
+    def _reveals(self, hessians: bool) -> str:
         """How much of their Hessians the site lets its clients tell."""
         if not self.problem.curved:
             return "none"
-        return "full" if self.doors.hessians else "diagonal"
+        return "full" if hessians else "diagonal"
 
     def _open(self, payload: Payload) -> Payload:
         """Agree to a run, of which all that the policy asks about is known by then."""
@@ -192,7 +215,8 @@ class Site:
         if x is not None:
             x = self.run.point(x)
         question.digest = digest_of("curvature", x, T, self.run.study.weights)
-        return {"sums": self.run.sums().curvature(x, T).packed()}
+        found = self.run.sums().curvature(x, T)
+        return {"sums": found.packed() if question.seal is None else found._asdict()}
 
     def _diagonal(self, payload: Payload, question: Question) -> Payload:
         self.doors.check_server_asks()

@@ -9,10 +9,14 @@ from pdmm.common import trees
 from pdmm.common.packing import unpack
 from pdmm.common.threads import Threads
 from pdmm.common.variables import Mixed, Scaled, Variables
-from pdmm.engines.client_round import Done, Shapes, client_round
+from pdmm.engines.client_round import Done, Made, Shapes, client_work, delivered
+from pdmm.engines.secure.layout import round_layout
 from pdmm.engines.sites.consent import Consent
 from pdmm.engines.sites.follower import Follower
 from pdmm.engines.sites.roster import SiteError
+from pdmm.engines.sites.sealed_follower import SealedFollower
+from pdmm.engines.sites.sealed_round import sealed_round, two_digits
+from pdmm.engines.sites.shares import upload_size
 from pdmm.methods.base import Method
 from pdmm.privacy.doors import Doors
 from pdmm.privacy.questions import Question, Study, digest_of, numbers_in
@@ -37,11 +41,13 @@ class Kept(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The last round's question, its answer, and what the clients would remember after it."""
+    """The last round's question, and what the clients made of it."""
 
     asked: Any = None
-    answer: Payload | None = None
-    after: Any = None
+    made: Any = None
+    value: float | None = None
+    """F of the site's clients, where it was wanted."""
+    shown: Any = None
 
 
 class Prepared(NamedTuple):
@@ -105,7 +111,11 @@ class SiteRun:
         if payload.get("variables") is not None:
             problem = problem.in_variables(self._read_variables(payload["variables"]))
         question.digest = digest_of("constants", payload)
-        values, kind, _ = problem.constants_of_clients(payload["which"], self.threads)
+        which = payload["which"]
+        values, kind, _ = problem.constants_of_clients(which, self.threads)
+        if self.study.secure:
+            values = two_digits(values, up="L" in which)
+            kind = "bound" if kind == "exact" else kind
         return {"values": values, "kind": kind}
 
     def _read_variables(self, variables: Payload) -> Variables:
@@ -165,23 +175,61 @@ class SiteRun:
         if self.last.asked != (asked, r):  # the same question again has the same answer
             self.last = self._work(ready, message, wanted, (asked, r))
         question.digest = asked
+        if question.seal is not None:
+            answer, done = self._sealed(ready, message, question)
+        else:
+            answer, done = self._open_answer(ready.method)
         after = self.memory.cursor + ready.method.steps
-        self.draft = Kept(payload["next"], self.last.after, after, r)
-        answer = {**(self.last.answer or {}), "next": payload["next"]}
-        question.numbers = self._told(ready.method, message, answer)
-        if ready.follower is not None:
+        self.draft = Kept(payload["next"], done.after, after, r)
+        answer["next"] = payload["next"]
+        question.numbers = self._told(ready.method, message, wanted is not None)
+        if ready.follower is not None and question.seal is None:
             answer["signature"] = ready.follower.sign(r, answer["upload"])
             answer["draft"] = None  # the server keeps no memory that it could give back
         return answer
 
-    def _told(self, method: Method, message: Any, answer: Payload) -> int:
+    def _open_answer(self, method: Method) -> tuple[Payload, Done]:
+        """What the clients did, as it is."""
+        made = self.last.made
+        done = delivered(method, made, made.upload)
+        answer = {
+            "upload": list(made.upload),
+            "draft": list(made.draft),
+            "tally": vars(made.tally),
+            "value": self.last.value,
+            "shown": self.last.shown,
+        }
+        return answer, done
+
+    def _sealed(self, ready: Prepared, message: Any, question: Question) -> tuple[Payload, Done]:
+        """What the clients did, under the mask of the sum over all sites."""
+        layout = round_layout(ready.method, self.last.made.upload)
+        if isinstance(ready.follower, SealedFollower):
+            ready.follower.check_scales(question.seal.mask, layout)
+        made = self.last.made
+        answer, done = sealed_round(
+            ready.method, made, self.last.value, self.study.weights, layout, question.seal
+        )
+        shown = self.last.shown
+        if shown is not None:
+            steepest, least, bent = shown
+            answer["shown"] = [
+                two_digits(steepest, up=True),
+                two_digits(least, up=False),
+                two_digits(bent, up=True),
+            ]
+        if self.doors.policy.per_site_results:
+            answer["size"] = upload_size(made.upload, self.study.weights)
+        return answer, done
+
+    def _told(self, method: Method, message: Any, evaluated: bool) -> int:
         """Numbers of a round's answer, without those that follow from the others."""
         clients, d = self.problem.clients, self.problem.dimension
         if method.curvature == "full":
-            return numbers_in([answer["upload"], answer["value"]])
+            return numbers_in(list(self.last.made.upload)) + int(evaluated)
         # Beside the vectors: values of f_i, F, and how exact an exact step was.
-        values = clients + numbers_in(answer["value"]) + int(method.exact)
-        return clients * d * method.told(message) + values + numbers_in(answer["shown"])
+        values = clients + int(evaluated) + int(method.exact)
+        return clients * d * method.told(message) + values + numbers_in(self.last.shown)
 
     def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
         """What the clients remember, by the name that the server has for it."""
@@ -211,7 +259,9 @@ class SiteRun:
     def _start(self, method: Method) -> Any:
         x0 = self.study.x0.astype(self.problem.dtype)
         start = x0 if self.variables is None else 0 * x0
-        return method.client_start(np.repeat(start[None], self.problem.clients, axis=0))
+        memory = method.client_start(np.repeat(start[None], self.problem.clients, axis=0))
+        # What is added up at both ends must be the same at both.
+        return trees.cast(memory, np.float64) if self.study.secure else memory
 
     def _message(self, ready: Prepared, payload: Payload, r: int) -> Any:
         if ready.follower is not None:
@@ -239,6 +289,13 @@ class SiteRun:
 
     # --- the x that a question is about ---------------------------------------------------
 
+    def follow(self, payload: Payload) -> bytes:
+        """Take over what all sites sent; a hash of all of it, where the sites compute x."""
+        if "news" not in payload:
+            return b""
+        ready = self._followed(payload)
+        return b"" if ready is None or ready.follower is None else ready.follower.history
+
     def _followed(self, payload: Payload) -> Prepared | None:
         """Take over what all sites sent, where the sites compute x."""
         if not self.study.verified:
@@ -263,24 +320,19 @@ class SiteRun:
         cursor = np.full(self.problem.clients, self.memory.cursor)
         held = self.memory.memory
 
-        def work(block: slice) -> Done:
+        def work(block: slice) -> Made:
             f = ready.source.at(block, cursor[block])
-            return client_round(method, f, message, trees.rows(held, block), method.steps)
+            memory = trees.rows(held, block)
+            return client_work(method, f, message, memory, method.steps, self.study.secure)
 
-        done = list(self.threads.map(work, self.problem.blocks()))
-        tally = Tally()
-        for part in done:
-            tally.add(part.tally)
-        value = None if wanted is None else self.sums().value(wanted)
+        parts = list(self.threads.map(work, self.problem.blocks()))
         shown = self.problem.shown
-        answer = {
-            "upload": list(trees.joined([part.upload for part in done])),
-            "draft": _joined_drafts([part.draft for part in done]),
-            "tally": vars(tally),
-            "value": value,
-            "shown": None if shown is None else shown.arrays,
-        }
-        return Answered(asked, answer, trees.joined([part.after for part in done]))
+        return Answered(
+            asked=asked,
+            made=_joined(parts),
+            value=None if wanted is None else self.sums().value(wanted),
+            shown=None if shown is None else shown.arrays,
+        )
 
     def sums(self) -> SumOfBlocks:
         """F of this site's clients, with the weights that were agreed upon."""
@@ -310,9 +362,23 @@ def _all_numbers(values: Any) -> list[npt.NDArray[Any]]:
     return [_numbers(value) for value in values]
 
 
-def _joined_drafts(parts: Any) -> list[Any]:
+def _joined(parts: list[Made]) -> Made:
+    """What all clients of the site made."""
+    tally = Tally()
+    for part in parts:
+        tally.add(part.tally)
+    return Made(
+        upload=trees.joined([part.upload for part in parts]),
+        draft=_joined_drafts([part.draft for part in parts]),
+        before=trees.joined([part.before for part in parts]),
+        tally=tally,
+    )
+
+
+def _joined_drafts(parts: Any) -> Any:
     """Arrays with one row per client, one below the other; numbers are the same in all parts."""
-    return [
+    fields = [
         np.concatenate(field) if isinstance(field[0], np.ndarray) else field[0]
         for field in zip(*parts, strict=True)
     ]
+    return trees.build(parts[0], fields)

@@ -6,6 +6,7 @@ happened. An upload counts when its answer is taken: an answer that comes late o
 another question, is not.
 """
 
+import time
 from typing import Any, Literal
 
 import numpy as np
@@ -19,15 +20,20 @@ from pdmm.engines.client_round import Forms, Part, add_up
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.clients import Terms, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question, add
+from pdmm.engines.secure.layout import Layout
+from pdmm.engines.secure.layout import Part as SumPart
 from pdmm.engines.sites.absences import Absences
 from pdmm.engines.sites.asked_sites import AbsentError, AskedSites
 from pdmm.engines.sites.asking import Asked, ask_round
 from pdmm.engines.sites.copies import Copies
 from pdmm.engines.sites.facts import check_facts, read_facts
+from pdmm.engines.sites.hidden_round import HiddenRound
+from pdmm.engines.sites.hidden_sums import SEVERAL, HiddenSums
 from pdmm.engines.sites.news import News
 from pdmm.engines.sites.opening import Opening
 from pdmm.engines.sites.reading import Reply
-from pdmm.engines.sites.roster import Connection, Payload, Roster
+from pdmm.engines.sites.roster import PAUSE, Connection, Payload, Roster
+from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.engines.sites.shares import Shares
 from pdmm.engines.sites.told_sums import read_gradient, read_sums, read_value
 from pdmm.methods.base import Method
@@ -50,6 +56,9 @@ class Sites(AskedSites):
         patience: seconds that a site may be silent before the run stops.
         absent: "skip" goes on without a site that does not answer; "wait" waits for it, so that
             rho may adapt, and rounds be accelerated.
+        secure: True hides each site's part of every sum from the server: of uploads, values,
+            gradients and Hessians. "auto" does so wherever three organisations with certificates
+            take part, or more.
         verify: "sites" has each site compute x itself, from what all sites have sent, so that no
             server can choose the points at which they answer. It costs m vectors down instead of
             one, and m - 1 signatures to check.
@@ -72,9 +81,11 @@ class Sites(AskedSites):
         absent: Literal["skip", "wait"] = "skip",
         verify: Literal["server", "sites"] = "server",
         run: str = "run",
+        secure: bool | Literal["auto"] = "auto",
     ) -> None:
         one_of("absent", absent, ("skip", "wait"))
         one_of("verify", verify, ("server", "sites"))
+        one_of("secure", secure, (True, False, "auto"))
         self.verified = verify == "sites"
         if self.verified:
             self.no_checkpoint = (
@@ -98,7 +109,13 @@ class Sites(AskedSites):
         self.dimension = first.dimension
         self.dtype = np.dtype(first.dtype)
         self.proven = all(fact.proven for fact in facts.values())
+        self.organisations = {name: fact.organisation or name for name, fact in facts.items()}
+        identified = any(fact.identified for fact in facts.values())
+        self.hidden: HiddenSums | None = None
+        self.why_secure = self._decided(secure, all(f.identified for f in facts.values()))
         reveals = {fact.reveals for fact in facts.values()}
+        if self.hidden is not None:
+            reveals = {fact.reveals_in_sums for fact in facts.values()}
         self.curved = "none" not in reveals and not self.verified
         self.guarded = "diagonal" in reveals
         self.per_site = all(fact.per_site for fact in facts.values())
@@ -113,10 +130,30 @@ class Sites(AskedSites):
         self.last: Outcome | None = None
         self.answered: list[str] = []
         self.news = News(self.places) if self.verified else None
-        identified = any(fact.identified for fact in facts.values())
-        self.opening = Opening(self.roster, run, self.verified, self.verified or identified)
+        signed = self.verified or identified or self.hidden is not None
+        self.opening = Opening(self.roster, run, self.verified, signed, self.hidden)
         self.strays: dict[str, int] = {}  # answers in a row that belong to another question
         self._shares = Shares(self.places)
+
+    def _decided(self, secure: bool | str, identified: bool) -> str:
+        """Whether sums are secure, and why, in a sentence; empty where nobody would ask."""
+        count = len(set(self.organisations.values()))
+        enough = count >= LEAST_SITES
+        if secure is True and not enough:
+            raise ValueError(f"secure=True: {SEVERAL}, and {count} take part")
+        if secure is True or (secure == "auto" and identified and enough):
+            addends = self.clients + len(self.places)
+            self.hidden = HiddenSums(self.roster, addends)
+            if not self.no_checkpoint:
+                self.no_checkpoint = (
+                    "a run with secure sums has no checkpoint, since its sites alone know what "
+                    "they remember: leave checkpoint= out, and begin it again where it ends early"
+                )
+            return f"sums are secure: the server read no part of a site, of {count} organisations"
+        if not identified:
+            return ""
+        why = "as was asked for" if secure is False else SEVERAL
+        return f"sums are not secure, {why}: the server saw each site's part"
 
     def __repr__(self) -> str:
         return f"Sites({', '.join(self.roster.names)}: {self.clients} clients)"
@@ -183,6 +220,10 @@ class Sites(AskedSites):
 
     def round(self, question: Question) -> Outcome:
         message = trees.cast(question.message, self.dtype)
+        if self.hidden is not None:
+            self.last = HiddenRound(self, self.hidden, question, message).run()
+            self.absences.note(question.round, self.answered, self.roster)
+            return self.last
         asked = ask_round(self, question, message)
         self.answered = list(asked.answers)
         self.absences.note(question.round, asked.answers, self.roster)
@@ -208,10 +249,22 @@ class Sites(AskedSites):
         if self.per_site:
             uploads = {name: answer.upload for name, answer in asked.answers.items()}
             self._shares.note(uploads, self.weights)
-        seen = steepest(self.secants()) if question.watch else 0.0
+        seen = self.steepest_shown() if question.watch else 0.0
         sums = add(parts, asked.sent, self._value(question, asked), seen)
         everyone = len(asked.answers) == len(self.places)
         return sums.outcome(self.weight if everyone else sums.weight, self.weight)
+
+    def steepest_shown(self) -> float:
+        """The largest L that gradients have shown."""
+        return steepest(self.secants())
+
+    def note_shown(self, name: str, shown: list[Vector]) -> None:
+        """A site has told what its gradients have shown of L and mu."""
+        self._shown.join(self.places[name], shown)
+
+    def note_sizes(self, sizes: dict[str, float]) -> None:
+        """Sites have told the norms of their uploads."""
+        self._shares.note_sizes(sizes)
 
     def _value(self, question: Question, asked: Asked) -> float | None:
         """F as the sum of what the sites say; NaN if one of them says nothing."""
@@ -228,7 +281,8 @@ class Sites(AskedSites):
     @property
     def remarks(self) -> tuple[str, ...]:
         outliers = [row.words for row in self.shares() or () if row.flagged]
-        return (*self.absences.sentences(), *outliers)
+        said = (self.why_secure,) if self.why_secure else ()
+        return (*said, *self.absences.sentences(), *outliers)
 
     def shares(self) -> tuple[SiteShare, ...] | None:
         if not self.per_site:
@@ -238,14 +292,34 @@ class Sites(AskedSites):
 
     # --- F ----------------------------------------------------------------------------------
 
+    def _hidden_sum(
+        self, verb: str, payloads: dict[str, Payload], layout: Layout, wait: bool
+    ) -> dict[str, Vector]:
+        """A sum over all sites of which no part can be read."""
+        assert self.hidden is not None
+        while True:
+            absent = [name for name in payloads if name in self.roster.absent]
+            found = None if absent and not wait else self.hidden.ask(verb, payloads, layout)
+            if found is not None:
+                return found
+            if not wait:
+                raise AbsentError("some sites did not answer, and F is a sum over all sites")
+            time.sleep(PAUSE)
+
     def _ask_at(self, verb: str, x: Floats) -> list[Reply]:
         """The replies of all sites; where the run goes on without some, it does not wait here."""
+        return self._replies(verb, self._points(x), wait=self.steady)
+
+    def _points(self, x: Floats) -> dict[str, Payload]:
         held = np.asarray(x, dtype=self.dtype)
-        payloads = {name: self.point(name, "x", held) for name in self.places}
-        return self._replies(verb, payloads, wait=self.steady)
+        return {name: self.point(name, "x", held) for name in self.places}
 
     def value(self, x: Floats) -> float:
         try:
+            if self.hidden is not None:
+                layout = Layout((SumPart("value", (), beyond=np.inf),))
+                found = self._hidden_sum("value", self._points(x), layout, self.steady)
+                return float(found["value"])
             replies = self._ask_at("value", x)
         except (AbsentError, Spent):
             return float("nan")
@@ -256,6 +330,8 @@ class Sites(AskedSites):
 
     def certain_gradient(self, x: Floats) -> CertainGradient:
         try:
+            if self.hidden is not None:
+                return self._hidden_gradient(x)
             replies = self._ask_at("gradient", x)
         except Spent as error:
             raise AbsentError(str(error)) from error
@@ -264,12 +340,29 @@ class Sites(AskedSites):
             self._shares.note_gradients({name: part.gradient for name, part in parts.items()})
         return CertainGradient.sum(list(parts.values()), len(parts))
 
+    def _hidden_gradient(self, x: Floats) -> CertainGradient:
+        shapes = {"gradient": (self.dimension,), "doubt": (), "terms": (), "calls": ()}
+        layout = Layout.of_shapes(shapes)
+        found = self._hidden_sum("gradient", self._points(x), layout, self.steady)
+        numbers = {name: float(found[name]) for name in ("doubt", "terms", "calls")}
+        part = CertainGradient(gradient=found["gradient"], **numbers)
+        return CertainGradient.sum([part], len(self.places))
+
     def gradient(self, x: Floats) -> Vector:
         return self.certain_gradient(x).gradient
 
     def curvature(self, x: Floats | None, T: Vector | None) -> CurvatureSum:
         d = self.dimension
         k = d if T is None else T.shape[1]
+        if self.hidden is not None:
+            shapes = {"gradient": (k,), "hessian": (k, k)}
+            numbers = ("value", "doubt", "reach", "unsettled")
+            layout = Layout.of_shapes(shapes | dict.fromkeys(numbers, ()))
+            payloads = {name: {"x": x, "T": T} for name in self.places}
+            wait = self.steady or not self._prepared
+            found = self._hidden_sum("curvature", payloads, layout, wait)
+            plain = {name: float(found.pop(name)) for name in numbers}
+            return CurvatureSum(**found, **plain)
         added = self._sums("curvature", x, {"T": T}, (k * k + k + 4,))
         return CurvatureSum.unpacked(added)
 
@@ -279,6 +372,10 @@ class Sites(AskedSites):
     def _sums(self, verb: str, x: Floats | None, more: Payload, shape: tuple[int, ...]) -> Vector:
         """An array that is the sum of what all sites say."""
         payloads = {name: {"x": x, **more} for name in self.places}
+        if self.hidden is not None:
+            wait = self.steady or not self._prepared
+            layout = Layout.of_shapes({"sums": shape})
+            return self._hidden_sum(verb, payloads, layout, wait)["sums"]
         start = np.zeros(self.dimension) if self.start is None else self.start
         needed = x is None or (not self._prepared and np.array_equal(x, start))
         total = np.zeros(shape)
