@@ -18,6 +18,8 @@ HELLO: dict[str, Any] = {
     "dtype": "float64",
     "proven": True,
     "reveals": "none",
+    "reveals_in_sums": "full",
+    "organisation": "hospital",
     "identified": False,
     "per_site": True,
     "likelihood": False,

@@ -116,8 +116,8 @@ class AskedSites(WithConstants, Clients):
         payloads: dict[str, Payload] = {name: {} for name in self.places}
         if self.hidden is not None:
             layout = Layout.of_shapes({"value": ()})
-            found = self.hidden.ask("fingerprint", payloads, layout)
-            total = np.nan if found is None else float(found["value"])
+            sums = self.hidden.ask("fingerprint", payloads, layout)
+            total = np.nan if sums is None else float(sums["value"])
             return np.full(self.clients, total)
         if self.steady:
             answers = self.roster.everyone("fingerprint", payloads)

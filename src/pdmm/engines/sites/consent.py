@@ -67,7 +67,7 @@ class Consent:
             study.weights = _vector("weights", payload["weights"], problem.clients)
             study.rounds = int(payload["rounds"])
             study.verified = payload["verified"] is True
-            study.secure = payload["secure"] is True
+            study.secure = payload.get("secure") is True
             study.confirmed = not self._signs(study)
             self.regulariser = payload.get("regulariser", (None, {}))
             agreed = self._agree(payload, study)

@@ -79,9 +79,8 @@ class HiddenSums:
         if reply.whole("counter", 0, 2**62) != mask["counter"]:
             return None
         size = words_of(layout.size, len(mask["set"]), mask["long"])
-        words = reply.fields.get("words")
-        right = isinstance(words, np.ndarray) and words.dtype == np.uint64
-        if not right or words.shape != (size,):
+        words = np.asarray(reply.fields.get("words"))
+        if words.dtype != np.uint64 or words.shape != (size,):
             reply.refuse("words", f"an array of {size:,} whole numbers of 64 bits")
         sealed = Sealed(words, reply.text("signature"))
         if self.keys:

@@ -137,12 +137,12 @@ class Site:
         """The answer to a question; in a run with secure sums, under its mask."""
         if verb in IN_THE_CLEAR:
             return answer(payload, question)
-        question.seal = self.consent.seal(verb, payload, self.run.follow(payload))
+        seal = self.consent.seal(verb, payload, self.run.follow(payload))
+        question.seal = seal
         reply = answer(payload, question)
-        if question.seal is None or question.seal.used or "lacks" in reply:
+        if seal is None or seal.used or "lacks" in reply:
             return reply
-        masked, count = question.seal.of_arrays(reply)
-        question.numbers = count
+        masked, question.numbers = seal.of_arrays(reply)
         return masked
 
     # --- what the server learns of the problem ------------------------------------------------

@@ -238,6 +238,9 @@ class SiteRun:
             return
         if name == self.draft.name and self.draft.memory is not None:
             self.memory = self.draft
+        elif self.study.secure:
+            if self.memory.memory is None:  # the site has taken part in no round before
+                self.memory = Kept(name, self._start(ready.method))
         elif payload["memory"] is not None:
             cursor = (r - 1) * ready.method.steps  # as if it had answered in every round
             self.memory = Kept(name, self._given(ready, payload["memory"], r), cursor)

@@ -85,7 +85,8 @@ class Sites(AskedSites):
     ) -> None:
         one_of("absent", absent, ("skip", "wait"))
         one_of("verify", verify, ("server", "sites"))
-        one_of("secure", secure, (True, False, "auto"))
+        if not isinstance(secure, bool) and secure != "auto":
+            raise ValueError(f"secure must be True, False or 'auto', got {secure!r}")
         self.verified = verify == "sites"
         if self.verified:
             self.no_checkpoint = (
@@ -361,8 +362,14 @@ class Sites(AskedSites):
             payloads = {name: {"x": x, "T": T} for name in self.places}
             wait = self.steady or not self._prepared
             found = self._hidden_sum("curvature", payloads, layout, wait)
-            plain = {name: float(found.pop(name)) for name in numbers}
-            return CurvatureSum(**found, **plain)
+            return CurvatureSum(
+                value=float(found["value"]),
+                gradient=found["gradient"],
+                doubt=float(found["doubt"]),
+                hessian=found["hessian"],
+                reach=float(found["reach"]),
+                unsettled=float(found["unsettled"]),
+            )
         added = self._sums("curvature", x, {"T": T}, (k * k + k + 4,))
         return CurvatureSum.unpacked(added)
 
