@@ -36,6 +36,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("run", "engines", "links", "methods", "problems", "regularisers", "result", "common"),
     },
     "tables": {"solve", "problems", "regularisers", "result", "common"},
+    "study": {
+        *("tables", "engines", "privacy", "solve", "problems", "regularisers", "result", "common"),
+    },
     "certifying": {"run", "engines", "problems", "regularisers", "result", "common"},
     # beside it
     "graphs": {"problems", "result", "common"},
@@ -49,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sklearn": {PUBLIC, "common"},
     "report": {"result", "common"},
     "paper": {PUBLIC, "report", "data", "theory", "engines", "common"},
-    "flare": {PUBLIC, "engines", "methods", "privacy", "common"},
+    "flare": {PUBLIC, "study", "tables", "engines", "methods", "privacy", "common"},
     "federation": {"flare"},
     "cli": {
         *(PUBLIC, "tables", "paper", "report", "data", "federation", "flare", "privacy", "common"),

@@ -7,11 +7,11 @@ from pathlib import Path
 _LIBRARY = str(Path(__file__).parent.parent)
 
 
-def warn_caller(message: str) -> None:
-    """Warn, with a RuntimeWarning, of the line outside this library that called it."""
+def warn_caller(message: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Warn of the line outside this library that called it."""
     level = 1
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY):
         frame = frame.f_back
         level += 1
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -144,7 +144,7 @@ class Audit:
             self.numbers = 0
             self.asked.clear()
             return
-        if entry.verb == "open" and entry.outcome == "answered":
+        if entry.verb in ("open", "survey") and entry.outcome == "answered":
             self.runs.append(when)
         if entry.outcome == "answered":
             self.numbers += entry.numbers

@@ -38,6 +38,8 @@ class Doors(RunLimits):
         self.study: Study | None = None
         self.contents: Contents | None = None
         self.most = np.inf  # numbers that answers can tell, however many there are
+        self.surveyed = False
+        """Whether the run that begins next is one that has begun with questions about a table."""
         self.watch = Watch(
             policy.max_eta,
             policy.min_effective_rows,
@@ -53,16 +55,26 @@ class Doors(RunLimits):
         nothing = np.empty(0)
         self.study = Study(run, by, nothing, nothing, 0, closed=True)
         with self._kept(Question("join")):
-            self._check_days()
+            if not self.surveyed:
+                self._check_days()
             yield
 
     @contextmanager
-    def opening(self, study: Study) -> Iterator[None]:
-        """A run begins, unless this ends with an error."""
+    def opening(self, study: Study, verb: str = "open") -> Iterator[None]:
+        """A run begins, unless this ends with an error.
+
+        Args:
+            study: the run.
+            verb: "survey" where questions about a table come first; the run that follows them
+                counts as the same one.
+        """
         self.study = study
-        with self.audit.turn(), self._kept(Question("open")):
-            self._check_days()
+        follows = self.surveyed and verb == "open"
+        with self.audit.turn(), self._kept(Question("model" if follows else verb)):
+            if not follows:
+                self._check_days()
             yield
+        self.surveyed = verb == "survey"
 
     @contextmanager
     def confirming(self) -> Iterator[None]:
@@ -117,7 +129,11 @@ class Doors(RunLimits):
 
     def note_set(self, said: str) -> None:
         """Keep in the audit that the sites of a run's sums have changed."""
-        self._keep(Question("set"), reason=said)
+        self.note(Question("set"), said)
+
+    def note(self, question: Question, said: str) -> None:
+        """Keep in the audit what is no question of the server's."""
+        self._keep(question, reason=said)
 
     def check_open(self, problem: Problem, study: Study, regulariser: Any = None) -> None:
         """Refuse a run that is not about what the policy allows.
@@ -131,6 +147,18 @@ class Doors(RunLimits):
         for reason in self.objections(problem):
             raise Reason(reason, counts=False)
         self._check_study(study)
+        self.check_named(study)
+        self.watch_over(problem)
+
+    def check_named(self, study: Study) -> None:
+        """Refuse a run of a study that the site has not consented to."""
+        studies = self.policy.studies
+        if studies is not None and study.name not in studies:
+            named = f"is called {study.name!r}" if study.name else "has no name"
+            raise Reason(f"the study {named}, and studies allows {listed(studies)}", counts=False)
+
+    def watch_over(self, problem: Problem) -> None:
+        """See the points at which a problem's functions are asked for."""
         if self.watches:
             self.watch.tables = problem.tables()
             if self.watch.tables is not None:  # a user's own functions show no rows

@@ -20,10 +20,15 @@ NUMBERS = (
     *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_loss_ratio"),
     "min_curvature",
     "max_numbers_out_share",
+    "evaluation_share",
     *("seconds_per_answer", "max_weight_ratio", "max_weight_share"),
 )
 REGULARISERS = ("L1", "SquaredL2", "ElasticNet")  # whose proximal step leaves 0 where it is
-LISTS = ("methods", "families", "problems", "columns", "partners", "regularisers")
+LISTS = (
+    *("methods", "families", "problems", "columns", "partners", "regularisers", "studies"),
+    "describes",
+)
+DESCRIBES = ("columns", "levels", "rows", "missing")  # what a site can say of its table
 FLAGS = ("per_site_results", "require_verified")
 
 
@@ -98,6 +103,14 @@ class Policy:
     """Whether the site only takes part where the sites compute x themselves."""
     max_set_changes: int = 10
     """How often a run whose sites compute x may change the set of those that take part."""
+    studies: tuple[str, ...] | None = None
+    """Names of the studies that the site has consented to; None is all."""
+    describes: tuple[str, ...] | None = None
+    """What `describe` may say of the table: "columns", "levels", "rows", "missing"."""
+    rare_levels: Literal["refuse", "merge"] = "refuse"
+    """What becomes of a category's levels that stand in fewer than ``min_rows_per_level`` rows."""
+    evaluation_share: float = 0.0
+    """The share of rows that no fit sees, and on which models are evaluated."""
     stated_rows: int = 0
     """Rows behind a problem that does not know them, such as Functions: your word for it."""
     stated_columns: int = 0
@@ -115,6 +128,11 @@ class Policy:
                 raise ValueError(f"{name} must be true or false, got {getattr(self, name)!r}")
         one_of("x0", self.x0, ("zero", "any"))
         one_of("secure_sums", self.secure_sums, ("auto", "always", "optional"))
+        one_of("rare_levels", self.rare_levels, ("refuse", "merge"))
+        if self.evaluation_share > 1:
+            raise ValueError(f"evaluation_share must be at most 1, got {self.evaluation_share:g}")
+        for word in self.describes or ():
+            one_of("describes", word, DESCRIBES)
         one_of("hessians", self.hessians, ("never", "secure", "allowed"))
 
     @classmethod

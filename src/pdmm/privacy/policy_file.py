@@ -14,7 +14,8 @@ HEAD = """\
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Which tables": (
         *("min_rows", "max_parameters_per_row", "min_rows_per_level", "min_rows_per_cell"),
-        *("problems", "families", "columns", "stated_rows", "stated_columns"),
+        *("problems", "families", "columns", "describes", "rare_levels", "evaluation_share"),
+        *("stated_rows", "stated_columns"),
     ),
     "Which points a study may ask about": (
         *("x0", "regularisers", "max_eta", "min_effective_rows", "max_loss_ratio"),
@@ -25,7 +26,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("max_local_steps", "seconds_per_answer", "runs_per_day", "max_refusals_per_day"),
         *("methods", "max_weight_ratio", "max_weight_share"),
     ),
-    "Who takes part": ("min_organisations", "partners", "require_verified", "max_set_changes"),
+    "Who takes part": (
+        *("studies", "min_organisations", "partners", "require_verified", "max_set_changes"),
+    ),
 }
 
 COMMENTS = {
@@ -48,6 +51,20 @@ COMMENTS = {
         'of "huber" tell single rows at every point, so that no limit below holds them back.'
     ),
     "columns": 'Columns that a study may use: a list of names, or "all".',
+    "describes": (
+        'What the site says of its table before any fit: a list of "columns" (names and types),\n'
+        '"levels" (of categories), "rows" and "missing" (how many), or "all". Rows and missing\n'
+        "entries are told as sums over sites, unless per_site_results is true."
+    ),
+    "rare_levels": (
+        "What becomes of a category's levels that stand in fewer than min_rows_per_level rows:\n"
+        '"refuse" the study, or "merge" them into one level, "(other)".'
+    ),
+    "evaluation_share": (
+        "The share of rows that the site sets aside, from 0 to 1: no fit sees them, and models\n"
+        "are evaluated on them alone. With 0, models are not evaluated here."
+    ),
+    "studies": 'Names of the studies that may ask, a list, or "all".',
     "stated_rows": (
         "Rows and columns of the table behind a problem that does not know them, if you allow\n"
         "such a problem. The limits above then rest on these numbers."

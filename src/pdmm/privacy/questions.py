@@ -26,6 +26,8 @@ class Study:
     """Whether the sites compute x themselves."""
     secure: bool = False
     """Whether parts of sums leave inside masks alone."""
+    name: str = ""
+    """Of the study that the run is a part of, if it has one."""
     asked: dict[int, str] = field(default_factory=dict)
     """What was asked in the rounds that were answered."""
     variables: str = ""

@@ -27,6 +27,8 @@ def _of_kind(problem: Problem, policy: Policy) -> Iterator[str]:
         yield f"the family is {family}, and families allows {listed(policy.families)}"
     if policy.columns is None:
         return
+    if getattr(problem, "encoded", False):  # columns were looked at before they were encoded
+        return
     names = getattr(problem, "columns", None)
     if names is None:
         yield "the columns have no names, and columns allows some names alone"

@@ -1,31 +1,30 @@
 """The server's side: what all clients agree on before a model is fitted, from sums and unions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from pdmm.tables.client_table import ClientTable, Counts, Moments
+from pdmm.tables.client_table import Counts
 from pdmm.tables.columns import NUMBERS, Agreed, agree, sorted_levels
 from pdmm.tables.encoding import Encoding
 from pdmm.tables.formulas import Formula, columns_in
-
-T = TypeVar("T")
+from pdmm.tables.silos import Silos
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """An encoding, and how many rows each client has for it."""
+    """An encoding, and how many rows all clients have for it."""
 
     encoding: Encoding
-    counts: dict[str, Counts]
+    counts: Counts
     notes: tuple[str, ...]
     """What a user should know of how columns were read."""
 
 
 def reach_agreement(
-    clients: Sequence[ClientTable],
+    silos: Silos,
     formula: Formula,
     extra: Sequence[str],
     missing: str,
@@ -35,14 +34,14 @@ def reach_agreement(
     """Ask all clients about their columns, and settle how each is read.
 
     Args:
-        clients: to be asked.
+        silos: the clients to be asked.
         formula: the model's.
         extra: the expressions of offset and weights.
         missing: "error", "drop" or "mean".
         family: what the outcome is.
         weights: the expression of the weights, if there are any.
     """
-    described = ask(clients, lambda client: client.describe(formula.columns))
+    described = silos.describe(formula.columns)
     for name in formula.columns:
         _refuse_absent(name, described)
     columns = {
@@ -52,23 +51,17 @@ def reach_agreement(
     encoding = Encoding(formula, columns)
     notes = _notes(columns, described)
     if missing == "mean":
-        encoding = replace(encoding, means=_means(clients, encoding, described, extra))
-    counts = ask(clients, lambda client: client.count(encoding, extra, missing, weights))
-    taking_part = [client for client in clients if counts[client.name].complete]
-    if not taking_part:
+        encoding = replace(encoding, means=_means(silos, encoding, described, extra))
+    counts = silos.count(encoding, extra, missing, weights)
+    if not counts.complete:
         raise ValueError("no client has a row without a missing entry")
     for call in formula.calls:
         encoding = replace(
-            encoding, state=encoding.state | {call.text: _state(taking_part, encoding, call)}
+            encoding, state=encoding.state | {call.text: _state(silos, encoding, call)}
         )
-    encoding = replace(encoding, levels=_levels(taking_part, encoding))
-    encoding = replace(encoding, classes=_classes(taking_part, encoding, family))
+    encoding = replace(encoding, levels=_levels(silos, encoding))
+    encoding = replace(encoding, classes=_classes(silos, encoding, family))
     return Agreement(encoding, counts, notes)
-
-
-def ask(clients: Sequence[ClientTable], question: Callable[[ClientTable], T]) -> dict[str, T]:
-    """What each client answers, by name."""
-    return {client.name: question(client) for client in clients}
 
 
 def _refuse_absent(name: str, described: dict[str, Any]) -> None:
@@ -96,7 +89,7 @@ def _notes(columns: dict[str, Agreed], described: dict[str, Any]) -> tuple[str, 
 
 
 def _means(
-    clients: Sequence[ClientTable],
+    silos: Silos,
     encoding: Encoding,
     described: dict[str, Any],
     extra: Sequence[str],
@@ -117,15 +110,11 @@ def _means(
     ]
     if not wanted:
         return {}
-    answers = [client.present(encoding, wanted) for client in clients]
-    return {name: _mean([answer[name] for answer in answers]) for name in wanted}
+    found = silos.present(encoding, wanted)
+    return {name: found[name].mean for name in wanted}
 
 
-def _mean(parts: Sequence[Moments]) -> float:
-    return sum(part.total for part in parts) / sum(part.size for part in parts)
-
-
-def _state(clients: Sequence[ClientTable], encoding: Encoding, call: Any) -> dict[str, Any]:
+def _state(silos: Silos, encoding: Encoding, call: Any) -> dict[str, Any]:
     """What formulaic keeps of a call of center, scale or standardize."""
     options = {"center": True, "scale": call.function != "center", "ddof": 1}
     if call.function == "standardize":
@@ -134,14 +123,13 @@ def _state(clients: Sequence[ClientTable], encoding: Encoding, call: Any) -> dic
     if "rescale" in given:
         given["scale"] = given.pop("rescale")
     options |= given
-    mean = _mean([client.moments(encoding, call, None) for client in clients])
+    mean = silos.moments(encoding, call, None).mean
     middle = _option(options["center"], mean)
     spread = None
     if options["scale"] is True:
         about = 0.0 if middle is None else middle
-        parts = [client.moments(encoding, call, about) for client in clients]
-        count = sum(part.size for part in parts)
-        spread = float(np.sqrt(sum(part.squares for part in parts) / (count - options["ddof"])))
+        found = silos.moments(encoding, call, about)
+        spread = float(np.sqrt(found.squares / (found.size - options["ddof"])))
         if not spread > 0:
             raise ValueError(f"{call.text!r} cannot be computed: {call.argument!r} is constant")
     elif options["scale"] is not False:
@@ -155,14 +143,10 @@ def _option(given: Any, found: float) -> float | None:
     return None if given is False else float(given)
 
 
-def _levels(clients: Sequence[ClientTable], encoding: Encoding) -> dict[str, tuple[Any, ...]]:
+def _levels(silos: Silos, encoding: Encoding) -> dict[str, tuple[Any, ...]]:
     """The union of the levels of each category, the reference first."""
-    union: dict[str, list[Any]] = {}
-    for client in clients:
-        for factor, levels in client.levels(encoding).items():
-            union.setdefault(factor, []).extend(levels)
     found = {}
-    for factor, levels in union.items():
+    for factor, levels in silos.levels(encoding).items():
         inside = factor.removeprefix("C(").removesuffix(")")
         column = encoding.columns.get(factor) or encoding.columns.get(inside)
         found[factor] = tuple(sorted_levels(levels, column.order if column else None))
@@ -174,16 +158,13 @@ def _levels(clients: Sequence[ClientTable], encoding: Encoding) -> dict[str, tup
     return found
 
 
-def _classes(
-    clients: Sequence[ClientTable], encoding: Encoding, family: str
-) -> tuple[Any, ...] | None:
+def _classes(silos: Silos, encoding: Encoding, family: str) -> tuple[Any, ...] | None:
     """The classes of the outcome, where these are no numbers or the model has several."""
     if family not in ("binomial", "multinomial"):
         return None
-    each = [client.classes(encoding, family == "multinomial") for client in clients]
-    if all(classes is None for classes in each):
+    union = silos.classes(encoding, family == "multinomial")
+    if union is None:
         return None
-    union = [label for classes in each for label in classes or ()]
     column = encoding.columns.get(encoding.formula.outcome[0])
     found = tuple(sorted_levels(union, column.order if column else None))
     if family == "binomial" and len(found) != 2:

@@ -19,6 +19,17 @@ from pdmm.tables.expressions import Call
 Vector = npt.NDArray[np.float64]
 
 
+class MissingError(ValueError):
+    """A client's rows have no entry where the model needs one."""
+
+
+class RareError(ValueError):
+    """A level stands in fewer rows than a client is willing to tell of."""
+
+
+OTHER = "(other)"  # the level of those that a client has merged
+
+
 class Counts(NamedTuple):
     """How many rows a client has, and how many of them have all entries."""
 
@@ -33,6 +44,11 @@ class Moments(NamedTuple):
     total: float
     squares: float
     """Of differences from a mean that was agreed before; 0 where there is none."""
+
+    @property
+    def mean(self) -> float:
+        """Of the entries."""
+        return self.total / self.size
 
 
 class Rows(NamedTuple):
@@ -66,6 +82,8 @@ class ClientTable:
             frame = frame.assign(**{label: name if value is None else value})
         self._frame: pd.DataFrame | None = frame
         self._complete: pd.DataFrame | None = None
+        self.undefined = 0
+        """Rows that have all entries, and for which an expression has no value all the same."""
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -108,11 +126,15 @@ class ClientTable:
         gone = np.zeros(len(frame), dtype=bool)
         for name, rows in lacking.items():
             if missing == "error" and rows.any():
-                raise ValueError(
+                raise MissingError(
                     f"{int(rows.sum())} of the {len(frame)} rows of client {self.name!r} have no "
                     f"{name!r}: give missing='drop' to leave such rows out, or missing='mean'"
                 )
             gone |= rows
+        entries = np.zeros(len(frame), dtype=bool)
+        for name in frame:
+            entries |= lacking[name]
+        self.undefined = int((gone & ~entries).sum())
         absent = np.zeros(len(frame), dtype=bool)
         if weights is not None and not gone.all():
             absent[~gone] = self._numbers(weights, encoding, frame[~gone]) == 0
@@ -126,17 +148,45 @@ class ClientTable:
         squares = 0.0 if mean is None else float(((values - mean) ** 2).sum())
         return Moments(float(values.size), float(values.sum()), squares)
 
-    def levels(self, encoding: Encoding) -> dict[str, list[Any]]:
-        """Of each factor that is a category, the levels that its complete rows have."""
-        frame = self._rows()
+    def levels(
+        self, encoding: Encoding, fewest: int = 0, merge: bool = False
+    ) -> dict[str, list[Any]]:
+        """Of each factor that is a category, the levels that its complete rows have.
+
+        Args:
+            encoding: what was agreed so far.
+            fewest: rows that a level stands in at least, to be told.
+            merge: whether rarer ones become one level, where the factor is a column of words; else
+                they are an error.
+        """
         found = {}
         for factor in encoding.formula.factors:
             if factor in encoding.columns and encoding.columns[factor].kind in NUMBERS:
                 continue
-            labels = encoding.labels(factor, frame)
-            if labels is not None:
-                found[factor] = pd.unique(labels).tolist()
+            labels = encoding.labels(factor, self._rows())
+            if labels is None:
+                continue
+            counts = labels.value_counts()
+            rare = counts[counts < fewest]
+            if len(rare):
+                self._merge(factor, rare, encoding, fewest, merge)
+                labels = encoding.labels(factor, self._rows())
+                assert labels is not None
+            found[factor] = pd.unique(labels).tolist()
         return found
+
+    def _merge(
+        self, factor: str, rare: "pd.Series[int]", encoding: Encoding, fewest: int, merge: bool
+    ) -> None:
+        """Put one level in the place of those that are rare."""
+        column = factor.removeprefix("C(").removesuffix(")")
+        agreed = encoding.columns.get(column)
+        words = agreed is not None and agreed.kind == "label"
+        if not (merge and words) or int(rare.sum()) < fewest:
+            raise RareError(f"{factor!r} has levels that stand in fewer than {fewest} rows")
+        frame = self._rows()
+        merged = frame[column].where(~frame[column].isin(list(rare.index)), OTHER)
+        self._complete = frame.assign(**{column: merged})
 
     def classes(self, encoding: Encoding, numbers: bool) -> list[Any] | None:
         """The classes of its outcomes; None where these are numbers.
@@ -164,6 +214,11 @@ class ClientTable:
             weights=None if weights is None else self._numbers(weights, encoding, frame),
             offset=None if offset is None else self._numbers(offset, encoding, frame),
         )
+
+    @property
+    def complete(self) -> pd.DataFrame:
+        """Its complete rows, once they are counted."""
+        return self._rows()
 
     # --- its own ------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """Penalties chosen by cross-validation over clients that keep their rows."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,15 +10,12 @@ import numpy.typing as npt
 from pdmm.common.progress import progress_bar
 from pdmm.common.threads import Threads
 from pdmm.problems import GLM
-from pdmm.tables.design import Table
+from pdmm.tables.design import Layout, Table
 from pdmm.tables.fold_sums import ClientSums, Sums
 from pdmm.tables.folds import Folds, Held, count_held, draw_folds
 from pdmm.tables.gram_sums import GramSums
 from pdmm.tables.path import CLOSE, Path, follow
 from pdmm.tables.penalties import Sweep
-
-if TYPE_CHECKING:
-    from pdmm.tables.fitting import Settings
 
 Vector = npt.NDArray[np.float64]
 
@@ -45,52 +44,65 @@ class Choice(NamedTuple):
     note: str
 
 
+class Folded(NamedTuple):
+    """Rows that are split into folds, wherever they are."""
+
+    sums: Sums
+    held: Held
+    split: Folds
+    wide: bool
+    """Whether there are more rows than coefficients."""
+
+
+@contextmanager
+def fold(table: Table, folds: Any, seed: int, threads: int | None) -> Iterator[Folded]:
+    """Split the rows of clients in this process."""
+    problem = table.problem
+    split = draw_folds(table, folds, seed)
+    held = count_held(problem, split)
+    wide = int(problem.samples.sum()) > problem.dimension
+    with Threads(threads) as pool:
+        yield Folded(sums_of(problem, split, pool), held, split, wide)
+
+
 def choose(
-    table: Table,
+    folded: Folded,
+    layout: Layout,
     l1: Any,
     l2: Any,
     widths: Vector | None,
-    folds: Any,
     penalties: int,
-    seed: int,
-    settings: "Settings",
+    progress: bool,
 ) -> Choice:
     """Choose the penalty whose fits lose least on rows that they have not seen.
 
     Args:
-        table: all rows.
+        folded: all rows.
+        layout: of the coefficients.
         l1: a number, or "cv".
         l2: a number, or "cv".
         widths: (q,): the standard deviation of each column, where penalties treat them alike.
-        folds: how many, or "client".
         penalties: how many are tried.
-        seed: of the folds.
-        settings: of the run.
+        progress: whether to show it.
     """
-    _check_permission(table.problem, settings.curvature)
     sweep = Sweep(_given(l1), _given(l2))
-    split = draw_folds(table, folds, seed)
-    held = count_held(table.problem, split)
-    with (
-        Threads(settings.threads) as threads,
-        progress_bar("cross-validation", penalties, settings.progress, "penalties") as done,
-    ):
+    with progress_bar("cross-validation", penalties, progress, "penalties") as done:
         found = follow(
-            sums_of(table.problem, split, threads),
+            folded.sums,
             sweep,
-            table.layout.weights(widths),
-            held.shares,
+            layout.weights(widths),
+            folded.held.shares,
             penalties,
-            int(table.problem.samples.sum()) > table.problem.dimension,
+            folded.wide,
             CLOSE,
             done,
         )
-    losses = judge(found, held)
+    losses = judge(found, folded.held)
     chosen = sweep.at(float(found.penalties[losses.best]))
     return Choice(
         *chosen,
-        path=_as_stored(found, losses, sweep, table),
-        note=_in_words(found, losses, sweep, split),
+        path=_as_stored(found, losses, sweep, layout),
+        note=_in_words(found, losses, sweep, folded.split),
     )
 
 
@@ -125,23 +137,24 @@ def _given(penalty: Any) -> float | None:
     return None if isinstance(penalty, str) else float(penalty)
 
 
-def _check_permission(problem: GLM, curvature: str) -> None:
+def check_permission(dimension: int, curvature: str) -> None:
+    """Refuse cross-validation where clients may not be asked for what it needs."""
     if curvature in ("none", "diagonal"):
         raise ValueError(
             f"cross-validation needs Hessians of the clients, which curvature={curvature!r} does "
             "not permit: give curvature='full', or l1 and l2 as numbers"
         )
-    if problem.dimension > LARGEST:
+    if dimension > LARGEST:
         raise ValueError(
-            f"cross-validation needs Hessians of the clients, and there are {problem.dimension:,} "
+            f"cross-validation needs Hessians of the clients, and there are {dimension:,} "
             f"coefficients, more than {LARGEST:,}: give l1 and l2 as numbers"
         )
 
 
-def _as_stored(path: Path, losses: Losses, sweep: Sweep, table: Table) -> dict[str, Any]:
+def _as_stored(path: Path, losses: Losses, sweep: Sweep, layout: Layout) -> dict[str, Any]:
     pairs = [sweep.at(c) for c in path.penalties.tolist()]
     places = np.arange(len(pairs))
-    counted = table.layout.penalised()
+    counted = layout.penalised()
     columns: dict[str, list[Any]] = {
         "penalty": path.penalties.tolist(),
         "l1": [l1 for l1, _ in pairs],

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from pdmm.problems import GLM
-from pdmm.tables.agreement import Agreement, ask
 from pdmm.tables.client_table import ClientTable, Rows
+from pdmm.tables.encoding import Encoding
 
 Vector = npt.NDArray[np.float64]
 
@@ -82,71 +82,95 @@ class Table:
 
 
 def encode(
-    clients: Sequence[ClientTable],
-    agreement: Agreement,
-    offset: str | None,
-    weights: str | None,
+    clients: Sequence[ClientTable], encoding: Encoding, offset: str | None, weights: str | None
 ) -> dict[str, Rows]:
-    """Have each client that has complete rows make its part of the model matrix."""
-    there = [client for client in clients if agreement.counts[client.name].complete]
-    found = ask(there, lambda client: client.rows(agreement.encoding, offset, weights))
+    """Have each client, of which all have complete rows, make its part of the model matrix."""
+    found = {client.name: client.rows(encoding, offset, weights) for client in clients}
     if sum(own.X.size for own in found.values()) > LARGE:
         gc.collect()  # formulaic's objects refer to each other, and to tables that are not needed
     return found
 
 
 def build(
-    rows: dict[str, Rows], agreement: Agreement, family: Any, ties: str, reference: Any
+    rows: dict[str, Rows],
+    encoding: Encoding,
+    family: Any,
+    ties: str,
+    reference: Any,
+    somewhere: bool = False,
 ) -> Table:
     """Make a problem of the clients' rows.
 
     Args:
         rows: of each client; emptied on the way, so that no matrix is held twice.
-        agreement: how they were made.
+        encoding: how they were made.
         family: as of ``pdmm.GLM``.
         ties: of Cox's model.
         reference: the class of a multinomial model that has no coefficients.
+        somewhere: whether there are more clients elsewhere, which may have what these lack.
     """
-    encoding = agreement.encoding
+    layout = layout_of(encoding, family, reference)
     columns = encoding.names
-    intercept = "Intercept" in columns
-    names = tuple(rows)
     inner = [name for name in columns if name != "Intercept"]
     place = [columns.index(name) for name in inner]
+    names = tuple(rows)
     first = next(iter(rows.values()))
     y = {name: own.y for name, own in rows.items()}
     w = None if first.weights is None else {name: own.weights for name, own in rows.items()}
     added = None if first.offset is None else {name: own.offset for name, own in rows.items()}
-    if family == "cox":
-        intercept = False
-        columns = tuple(inner)
-        if not inner:
-            raise ValueError("the formula has nothing on its right that Cox's model could use")
-        if not any(own[:, 1].any() for own in y.values()):
-            raise ValueError(f"no row of any client has the event {encoding.formula.outcome[1]!r}")
+    if family == "cox" and not somewhere and not any(own[:, 1].any() for own in y.values()):
+        raise ValueError(f"no row of any client has the event {encoding.formula.outcome[1]!r}")
     X = {}
     for name in names:
         own = rows.pop(name).X
         X[name] = own[:, place] if inner else own
-    index = None if reference is None or reference is False else _class(reference, encoding.classes)
+    several = family == "multinomial"
     try:
         problem = GLM(
             X,
             y,
             family,
-            intercept and bool(inner),  # alone, it is a column as any other
+            layout.intercept,
             sample_weight=w,
             offset=added,
-            reference=reference if index is None else index,
+            reference=_reference(encoding, reference) if several else reference,
             ties=ties,
+            classes=range(len(encoding.classes or ())) if several else None,
         )
     except ValueError as error:
         raise ValueError(_in_terms_of_tables(str(error), encoding.formula.outcome)) from None
+    return Table(problem, layout, names)
+
+
+def layout_of(encoding: Encoding, family: Any, reference: Any) -> Layout:
+    """Which coefficients a model has.
+
+    Args:
+        encoding: how rows are made.
+        family: of the model.
+        reference: the class of a multinomial model that has no coefficients.
+    """
+    columns = encoding.names
+    inner = tuple(name for name in columns if name != "Intercept")
+    if family == "cox":
+        if not inner:
+            raise ValueError("the formula has nothing on its right that Cox's model could use")
+        return Layout(inner, False, ())
     classes: tuple[Any, ...] = ()
-    if problem.rows.kept:
+    if family == "multinomial":
         assert encoding.classes is not None
-        classes = tuple(encoding.classes[int(code)] for code in problem.rows.kept)
-    return Table(problem, Layout(columns, intercept, classes), names)
+        index = _reference(encoding, reference)
+        kept = [k for k in range(len(encoding.classes)) if index is False or k != (index or 0)]
+        classes = tuple(encoding.classes[k] for k in kept)
+    # An intercept alone is a column as any other.
+    return Layout(columns, "Intercept" in columns and bool(inner), classes)
+
+
+def _reference(encoding: Encoding, reference: Any) -> Any:
+    """The number of the class that has no coefficients; None or False as it was given."""
+    if reference is None or reference is False:
+        return reference
+    return _class(reference, encoding.classes)
 
 
 def _in_terms_of_tables(message: str, outcome: Sequence[str]) -> str:

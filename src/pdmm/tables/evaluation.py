@@ -28,14 +28,14 @@ def evaluate(stored: Stored, frame: pd.DataFrame, client: str | None) -> pd.Data
         frame: rows with the columns of the formula, the outcome among them.
         client: the column of the clients; the model's, where the table has it.
     """
-    absent = [name for name in _needed(stored) if name not in frame]
+    absent = [name for name in needed_columns(stored) if name not in frame]
     if absent:
         raise ValueError(f"the table has no column {absent[0]!r}, which the outcome needs")
     if client is None and stored.client in frame:
         client = stored.client
     if client is not None and client not in frame:
         raise ValueError(f"client={client!r} is no column of the table")
-    whole = _complete(stored, frame)
+    whole = complete_rows(stored, frame)
     measures = MEASURES[stored.family]
     found = {ALL: measures(stored, frame[whole])}
     if client is not None:
@@ -47,14 +47,15 @@ def evaluate(stored: Stored, frame: pd.DataFrame, client: str | None) -> pd.Data
     return table
 
 
-def _needed(stored: Stored) -> list[str]:
+def needed_columns(stored: Stored) -> list[str]:
+    """The columns of the outcome and of the weights."""
     texts = [*stored.formula.outcome, *([] if stored.weights is None else [stored.weights])]
     return sorted({name for text in texts for name in columns_in(text)})
 
 
-def _complete(stored: Stored, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def complete_rows(stored: Stored, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Which rows have all entries; those with a missing one cannot be judged."""
-    wanted = list(dict.fromkeys([*_needed(stored), *predicting.right_columns(stored)]))
+    wanted = list(dict.fromkeys([*needed_columns(stored), *predicting.right_columns(stored)]))
     absent = [name for name in wanted if name not in frame]
     if absent:
         raise ValueError(f"the table has no column {absent[0]!r}, which the model needs")
@@ -64,7 +65,7 @@ def _complete(stored: Stored, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return np.asarray(whole)
 
 
-def _outcome(stored: Stored, frame: pd.DataFrame, part: int = 0) -> Vector:
+def outcome(stored: Stored, frame: pd.DataFrame, part: int = 0) -> Vector:
     """Outcomes as numbers; classes as their positions."""
     expression = stored.formula.outcome[part]
     read = stored.encoding.read(frame, sorted(columns_in(expression)))
@@ -79,7 +80,8 @@ def _outcome(stored: Stored, frame: pd.DataFrame, part: int = 0) -> Vector:
     return np.asarray(codes, dtype=np.float64)
 
 
-def _weights(stored: Stored, frame: pd.DataFrame) -> Vector:
+def row_weights(stored: Stored, frame: pd.DataFrame) -> Vector:
+    """How often each row counts."""
     if stored.weights is None:
         return np.ones(len(frame))
     read = stored.encoding.read(frame, sorted(columns_in(stored.weights)))
@@ -89,7 +91,7 @@ def _weights(stored: Stored, frame: pd.DataFrame) -> Vector:
 def _binomial(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
     from sklearn.metrics import roc_auc_score
 
-    y, w = _outcome(stored, frame), _weights(stored, frame)
+    y, w = outcome(stored, frame), row_weights(stored, frame)
     p = np.asarray(predicting.mean(stored, frame), dtype=np.float64)
     inside = np.clip(p, EDGE, 1 - EDGE)
     losses = -(y * np.log(inside) + (1 - y) * np.log1p(-inside))
@@ -128,7 +130,7 @@ def _calibration(eta: Vector, y: Vector, w: Vector) -> tuple[float, float]:
 
 
 def _multinomial(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
-    y, w = _outcome(stored, frame).astype(int), _weights(stored, frame)
+    y, w = outcome(stored, frame).astype(int), row_weights(stored, frame)
     P = predicting.probabilities(stored, frame).to_numpy()
     own = np.clip(P[np.arange(len(y)), y], EDGE, 1.0)
     right = P.argmax(axis=1) == y
@@ -142,7 +144,7 @@ def _multinomial(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
 
 
 def _numbers(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
-    y, w = _outcome(stored, frame), _weights(stored, frame)
+    y, w = outcome(stored, frame), row_weights(stored, frame)
     mu = np.asarray(predicting.mean(stored, frame), dtype=np.float64)
     spread = float(w @ (y - w @ y / w.sum()) ** 2)
     squares = float(w @ (y - mu) ** 2)
@@ -161,7 +163,7 @@ def _counts(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
     from sklearn.metrics import d2_tweedie_score
 
     found = _numbers(stored, frame)
-    y, w = _outcome(stored, frame), _weights(stored, frame)
+    y, w = outcome(stored, frame), row_weights(stored, frame)
     mu = np.asarray(predicting.mean(stored, frame), dtype=np.float64)
     power = 1 if stored.family == "poisson" else 2
     constant = np.ptp(y) == 0
@@ -172,7 +174,7 @@ def _counts(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
 
 
 def _cox(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
-    time, event = _outcome(stored, frame, 0), _outcome(stored, frame, 1)
+    time, event = outcome(stored, frame, 0), outcome(stored, frame, 1)
     return {
         "rows": len(time),
         "events": float(event.sum()),
@@ -181,7 +183,13 @@ def _cox(stored: Stored, frame: pd.DataFrame) -> dict[str, float]:
 
 
 def concordance(time: Vector, event: Vector, eta: Vector) -> float:
-    """Harrell's: of pairs whose order is known, how many eta puts in it; ties of eta count half.
+    """Harrell's: of pairs whose order is known, how many eta puts in it; ties of eta count half."""
+    agreed, known = concordant(time, event, eta)
+    return agreed / known if known else np.nan
+
+
+def concordant(time: Vector, event: Vector, eta: Vector) -> tuple[float, float]:
+    """Of pairs whose order is known, how many eta puts in it, and how many there are.
 
     Args:
         time: when each row was last seen.
@@ -194,7 +202,7 @@ def concordance(time: Vector, event: Vector, eta: Vector) -> float:
         later = (time > time[i]) | ((time == time[i]) & (event == 0))
         known += int(later.sum())
         agreed += float((eta[later] < eta[i]).sum() + 0.5 * (eta[later] == eta[i]).sum())
-    return agreed / known if known else np.nan
+    return agreed, known
 
 
 MEASURES: dict[str, Callable[[Stored, pd.DataFrame], dict[str, Any]]] = {
@@ -217,8 +225,8 @@ def calibration_table(stored: Stored, frame: pd.DataFrame, bins: int = 10) -> pd
         bins: how many groups.
     """
     one_of("family", stored.family, ("binomial",))
-    whole = _complete(stored, frame)
-    y, w = _outcome(stored, frame[whole]), _weights(stored, frame[whole])
+    whole = complete_rows(stored, frame)
+    y, w = outcome(stored, frame[whole]), row_weights(stored, frame[whole])
     p = np.asarray(predicting.mean(stored, frame[whole]), dtype=np.float64)
     group = pd.qcut(p, bins, labels=False, duplicates="drop")
     table = pd.DataFrame({"rows": w, "expected": w * p, "observed": w * y}).groupby(group).sum()

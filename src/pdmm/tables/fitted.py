@@ -228,9 +228,9 @@ class Fit:
         if self._table is not None:
             found = found.join(self._computed_at_clients())
         kinds = {name: int if name in ("rows", "dropped") else float for name in found}
-        shown = found.astype(kinds).drop(columns=["n"])
+        shown = found.astype(kinds).drop(columns=["n"], errors="ignore")
         if self.family not in ("binomial", "cox"):
-            shown = shown.drop(columns=["events"])
+            shown = shown.drop(columns=["events"], errors="ignore")
         return shown
 
     def _computed_at_clients(self) -> pd.DataFrame:
@@ -325,7 +325,7 @@ class Fit:
 
     def __repr__(self) -> str:
         what = f"{self.formula!r}, {self.family}"
-        return f"Fit({what}, {self.nobs:g} rows of {len(self._stored.sites)} clients)"
+        return f"Fit({what}, {self.nobs:g} rows of {self._stored.counts.clients} clients)"
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -343,9 +343,9 @@ class Fit:
 
     @property
     def why_no_errors(self) -> str:
-        """Why a penalised fit has no standard errors; empty for others."""
+        """Why there are no standard errors; empty where there are."""
         if not self._stored.penalised:
-            return ""
+            return self._stored.no_errors
         return (
             "a penalised fit has no standard errors or p-values: a penalty moves coefficients "
             "towards 0 on purpose, and the usual formulas do not know of that. Fit without l1 and "

@@ -1,33 +1,15 @@
 """``pdmm.fit``: from tables in silos to a model, by a formula."""
 
 import re
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
-from pdmm.common.checks import not_negative, one_of
-from pdmm.common.threads import Threads
-from pdmm.problems.glm.families import Huber
-from pdmm.problems.glm.statistics import Statistics, statistics
-from pdmm.regularisers import ElasticNet, Regulariser
-from pdmm.result import Result
-from pdmm.solve import solve
-from pdmm.tables.agreement import Agreement, reach_agreement
-from pdmm.tables.cross_validation import choose
-from pdmm.tables.design import Table, build, encode, spreads
 from pdmm.tables.fitted import Fit
-from pdmm.tables.folds import check_options
 from pdmm.tables.formulas import Formula, columns_in, read_formula
-from pdmm.tables.inference import dependent, infer
+from pdmm.tables.joint import check, fit_jointly
+from pdmm.tables.own_silos import OwnSilos
 from pdmm.tables.reading import Given, read_data
-from pdmm.tables.stored import Stored, how_it_was_made
-
-Vector = npt.NDArray[np.float64]
+from pdmm.tables.silos import Options
 
 
 def fit(
@@ -109,119 +91,29 @@ def fit(
         >>> model.predict(pd.DataFrame({"dose": [2.0]})).round(3).tolist()
         [2.001]
     """
-    _check(family, l1, l2, standardise, missing, covariance, scale)
-    _check_expressions(offset=offset, weights=weights)
-    if "cv" in (l1, l2):
-        check_options(folds, penalties, seed)
-    extra = [expression for expression in (offset, weights) if expression is not None]
-    given, read = _read(formula, data, client, missing, extra)
-    name = family.name if isinstance(family, Huber) else family
-    if read.survival != (name == "cox"):
-        raise ValueError(
-            "Surv(time, event) on the left of a formula and family='cox' go together, got "
-            f"{formula!r} and family={name!r}"
-        )
-    agreement = reach_agreement(given.clients, read, extra, missing, name, weights)
-    rows = encode(given.clients, agreement, offset, weights)
-    table = build(rows, agreement, family, ties, reference)
-    widths = spreads(table.problem) if standardise and _is_penalised(l1, l2) else None
-    settings = Settings(curvature, rounds, progress, threads)
-    notes = agreement.notes
-    path = None
-    if "cv" in (l1, l2):
-        choice = choose(table, l1, l2, widths, folds, penalties, seed, settings)
-        l1 = choice.l1
-        l2 = choice.l2
-        path = choice.path
-        notes = (*notes, choice.note)
-    penalised = _is_penalised(l1, l2)
-    result = settings.solve(table, penalty(table, l1, l2, widths))
-    if not penalised:
-        _refuse_undetermined(result, table)
-    each = sums(table, result.x, covariance == "robust" and not penalised, threads)
-    total = added(each)
-    if covariance == "client" and not penalised:
-        _check_clusters(len(each), len(result.x))
-    found = infer(total, each, name, covariance, scale, penalised)
-    stored = Stored(
-        encoding=agreement.encoding,
-        layout=table.layout,
-        family=name,
-        delta=family.delta if isinstance(family, Huber) else None,
-        x=result.x,
-        inference=found,
-        covariance=covariance,
-        l1=float(l1),
-        l2=float(l2),
-        standardise=bool(standardise),
+    options = Options(
+        family=family,
+        l1=l1,
+        l2=l2,
+        standardise=standardise,
         missing=missing,
+        covariance=covariance,
         offset=offset,
         weights=weights,
+        scale=scale,
         ties=ties,
-        client=client,
-        sites=_counted(given, agreement, table, each),
-        unlabelled=given.unlabelled,
-        notes=notes,
-        certificate=result.certificate,
-        how=how_it_was_made(result, table.problem),
-        path=path,
+        reference=reference,
+        folds=folds,
+        penalties=penalties,
+        seed=seed,
+        curvature=curvature,
+        rounds=rounds,
+        progress=progress,
+        threads=threads,
     )
-    return Fit(stored, result=result, table=table, each=tuple(each))
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How problems are solved."""
-
-    curvature: Any
-    rounds: int | None
-    progress: bool
-    threads: int | None
-
-    def solve(self, table: Table, regulariser: Regulariser | None, x0: Any = None) -> Result:
-        """Minimise over all clients."""
-        return solve(
-            table.problem,
-            rounds=self.rounds,
-            x0=x0,
-            regulariser=regulariser,
-            curvature=self.curvature,
-            progress=self.progress,
-            threads=self.threads,
-            optimum=False,
-        )
-
-
-def _check(
-    family: Any, l1: Any, l2: Any, standardise: Any, missing: str, covariance: str, scale: Any
-) -> None:
-    one_of("missing", missing, ("error", "drop", "mean"))
-    one_of("covariance", covariance, ("model", "robust", "client"))
-    for name, value in (("l1", l1), ("l2", l2)):
-        if not (isinstance(value, str) and value == "cv"):
-            not_negative(name, value)
-    if not isinstance(standardise, bool | np.bool_):
-        raise ValueError(f"standardise must be True or False, got {standardise!r}")
-    if scale is not None and scale != "pearson":
-        not_negative("scale", scale)
-    if isinstance(family, Huber) and covariance == "model" and not _is_penalised(l1, l2):
-        raise ValueError(
-            "a Huber loss is no likelihood, so that its model has no covariance: give "
-            "covariance='robust' or 'client'"
-        )
-
-
-def _check_expressions(**given: Any) -> None:
-    for name, expression in given.items():
-        if expression is not None and not isinstance(expression, str):
-            raise ValueError(
-                f"{name} must be the name of a column, or an expression such as 'np.log(years)', "
-                f"got {type(expression).__name__}"
-            )
-
-
-def _is_penalised(l1: Any, l2: Any) -> bool:
-    return "cv" in (l1, l2) or l1 > 0 or l2 > 0
+    check(options)
+    given, read = _read(formula, data, client, missing, options.extra)
+    return fit_jointly(OwnSilos(given, client), read, options)
 
 
 def _read(
@@ -243,81 +135,3 @@ def _read(
 def _bare(formula: str) -> str:
     """A formula without the dots that are no columns: those of np.log and of numbers."""
     return re.sub(r"\bnp\.|\d+\.\d*|\.\d+|`[^`]*`|'[^']*'|\"[^\"]*\"", "", formula)
-
-
-def penalty(table: Table, l1: float, l2: float, widths: Vector | None) -> Regulariser | None:
-    """h, with a weight for each entry of x; None where there is none."""
-    if not (l1 or l2):
-        return None
-    weights = table.layout.weights(widths)
-    return ElasticNet(l1=l1 * weights, l2=l2 * weights**2)
-
-
-def sums(table: Table, x: Vector, robust: bool, threads: int | None) -> list[Statistics]:
-    """What each client says at x."""
-    with Threads(threads) as pool:
-        ask = partial(statistics, table.problem, x, robust=robust)
-        return list(pool.map(ask, range(table.problem.clients)))
-
-
-def added(each: Sequence[Statistics]) -> Statistics:
-    """What all of them say together."""
-    total = each[0]
-    for own in each[1:]:
-        total = total.plus(own)
-    return total
-
-
-def _refuse_undetermined(result: Result, table: Table) -> None:
-    """Raise where there is no estimate, or more than one, and say which columns are to blame."""
-    if result.certificate.gap is not None:
-        return
-    reason = result.reason.split(": ", 1)[-1]
-    if "not determined" in reason:
-        order = table.layout.order
-        H = table.problem.hessian(result.x)[np.ix_(order, order)]
-        # Cox's model compares a client's rows with each other only: what they share has no effect.
-        cox = table.problem.family == "cox"
-        nothing = "is constant within every client" if cox else "is 0 in all rows"
-        found = dependent(H, table.layout.labels, nothing)
-        words = "; ".join(found[:5]) or "some columns depend on each other, nearly"
-        raise ValueError(
-            f"the coefficients are not determined: {words}. Leave such columns out of the formula, "
-            "or give l2"
-        )
-    if "separated" in reason or "infinity" in reason:
-        raise ValueError(
-            "there is no estimate: the outcomes are separated, all or a part of them, by a "
-            "combination of the columns, so that the likelihood grows for ever with its "
-            "coefficients. Leave out a column, or give l2, which leaves an estimate whatever the "
-            "outcomes"
-        )
-    warnings.warn(f"the estimate is not certified: {result.reason}", stacklevel=3)
-
-
-def _check_clusters(clusters: int, parameters: int) -> None:
-    if clusters < 2:
-        raise ValueError("covariance='client' needs at least two clients with complete rows")
-    if clusters <= parameters:
-        warnings.warn(
-            f"covariance='client' has {clusters} clusters for {parameters} parameters: standard "
-            "errors from so few are too small",
-            stacklevel=3,
-        )
-
-
-def _counted(
-    given: Given, agreement: Agreement, table: Table, each: Sequence[Statistics]
-) -> dict[str, dict[str, float]]:
-    """Rows, dropped rows and events of every client, also of those without a complete row."""
-    own = dict(zip(table.names, each, strict=True))
-    found = {}
-    for one in given.clients:
-        rows, complete = agreement.counts[one.name]
-        found[one.name] = {
-            "rows": complete,
-            "dropped": rows - complete,
-            "n": own[one.name].n if one.name in own else 0.0,
-            "events": own[one.name].events if one.name in own else 0.0,
-        }
-    return found

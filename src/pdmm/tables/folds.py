@@ -86,7 +86,7 @@ def draw_folds(table: Table, folds: Any, seed: int) -> Folds:
     for i, name in enumerate(table.names):
         counted = problem.rows.w[problem.rows.own(i)] > 0
         most = max(most, int(counted.sum()))
-        each.append(_split(counted, folds, np.random.default_rng([seed, crc32(name.encode())])))
+        each.append(split_rows(counted, folds, np.random.default_rng([seed, crc32(name.encode())])))
     if folds > most:
         raise ValueError(
             f"folds={folds}, but no client has more than {most} rows: give folds={most} or fewer, "
@@ -95,7 +95,7 @@ def draw_folds(table: Table, folds: Any, seed: int) -> Folds:
     return Folds(np.concatenate(each), int(folds), ())
 
 
-def _split(counted: npt.NDArray[np.bool_], folds: int, rng: np.random.Generator) -> Labels:
+def split_rows(counted: npt.NDArray[np.bool_], folds: int, rng: np.random.Generator) -> Labels:
     """Folds of nearly the same size; which ones are the larger is random too."""
     labels = np.zeros(len(counted), dtype=np.int64)
     places = np.arange(counted.sum()) % folds
@@ -120,13 +120,30 @@ class Held:
 
 def count_held(problem: GLM, folds: Folds) -> Held:
     """Ask all clients for sums of weights and outcomes, and refuse folds that say nothing."""
+    names, _ = _occurrences(problem)
+    return judged_held(names, *held_sums(problem, folds), problem.family, folds)
+
+
+def occurrence_names(problem: GLM) -> list[str]:
+    """What must be there in every training set of a problem."""
+    return _occurrences(problem)[0]
+
+
+def held_sums(problem: GLM, folds: Folds) -> tuple[Vector, Vector]:
+    """What folds hold out over some clients: weights (K,), and of each occurrence how often."""
     w = problem.rows.w
-    weights = folds.added(w)
-    names, outcomes = _occurrences(problem)
+    _, outcomes = _occurrences(problem)
     columns = [folds.added(w * own) for own in outcomes.T]
+    return folds.added(w), np.array(columns).reshape(len(columns), folds.count)
+
+
+def judged_held(
+    names: list[str], weights: Vector, columns: Vector, family: str, folds: Folds
+) -> Held:
+    """What folds hold out over all clients, refused where it says nothing."""
     for name, held in zip(names, columns, strict=True):
         _refuse_without(name, held, folds)
-    if problem.family != "cox":
+    if family != "cox":
         return Held(weights, weights)
     events = columns[0]
     empty = np.flatnonzero(events == 0)

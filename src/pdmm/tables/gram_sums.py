@@ -11,7 +11,7 @@ from pdmm.common.matrices import dense
 from pdmm.common.threads import Threads
 from pdmm.problems import GLM
 from pdmm.tables.design import means
-from pdmm.tables.fold_sums import Answer, scaled
+from pdmm.tables.fold_sums import Answer, Shaped, scaled
 from pdmm.tables.folds import Folds
 
 Vector = npt.NDArray[np.float64]
@@ -66,23 +66,39 @@ class GramSums:
     """
 
     def __init__(self, problem: GLM, folds: Folds, threads: Threads) -> None:
+        mean, middle = _middle(problem)
+        held = held_grams(problem, folds, mean, middle, threads)
+        self._begin(problem, folds, mean, middle, held)
+
+    @classmethod
+    def of_sums(
+        cls, like: Shaped, folds: Folds, mean: Vector, middle: float, held: list[Gram]
+    ) -> "GramSums":
+        """The same, of clients that are elsewhere.
+
+        Args:
+            like: what has intercepts or none.
+            folds: how many there are.
+            mean: (d,): of the columns.
+            middle: the mean of the outcomes.
+            held: what each fold holds out, of all clients.
+        """
+        found = cls.__new__(cls)
+        found._begin(like, folds, mean, middle, held)
+        return found
+
+    def _begin(
+        self, like: Shaped, folds: Folds, mean: Vector, middle: float, held: list[Gram]
+    ) -> None:
         self.fits = folds.count + 1
         self.rounds = 2
         self._folds = folds
-        mean, middle = _middle(problem)
-
-        def of_client(i: int) -> list[Gram]:
-            return _of_client(problem, folds, i, mean, middle)
-
-        held = [Gram.none(problem.dimension) for _ in range(max(1, folds.count))]
-        for parts in threads.map(of_client, range(problem.clients)):
-            held = [sum_.plus(part) for sum_, part in zip(held, parts, strict=True)]
         spread = np.sqrt(np.diag(_total(held)) / sum(part.weight for part in held))
-        if problem.intercept:
+        if like.intercepts is not None:
             spread[-1] = 1.0
-        self.variables = scaled(problem, mean, spread)
-        if problem.intercept:
-            centre = np.append(np.zeros(problem.features), middle)
+        self.variables = scaled(like, mean, spread)
+        if like.intercepts is not None:
+            centre = np.append(np.zeros(like.dimension - 1), middle)
             self.variables = replace(self.variables, centre=centre)
         self._held = [part.rescaled(self.variables.scale) for part in held]
         self._training = [self._without(k) for k in range(self.fits)]
@@ -114,6 +130,20 @@ class GramSums:
     def scale(self, fit: int, answer: Answer) -> float:
         # The path costs nothing, and so it is exact: a millionth of what others are asked for.
         return 1e-12 * 2 * answer.value / self._training[fit].weight
+
+
+def held_grams(
+    problem: GLM, folds: Folds, mean: Vector, middle: float, threads: Threads
+) -> list[Gram]:
+    """What each fold holds out, over the clients of a problem."""
+
+    def of_client(i: int) -> list[Gram]:
+        return _of_client(problem, folds, i, mean, middle)
+
+    held = [Gram.none(problem.dimension) for _ in range(max(1, folds.count))]
+    for parts in threads.map(of_client, range(problem.clients)):
+        held = [sum_.plus(part) for sum_, part in zip(held, parts, strict=True)]
+    return held
 
 
 def _total(parts: list[Gram]) -> Vector:

@@ -10,6 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import gammaln
 
 from pdmm.problems.glm.statistics import Statistics
+from pdmm.tables.silos import Totals
 
 Vector = npt.NDArray[np.float64]
 
@@ -40,23 +41,18 @@ class Test(NamedTuple):
 
 
 def infer(
-    total: Statistics,
-    each: Sequence[Statistics],
-    family: str,
-    covariance: str,
-    scale: Any,
-    penalised: bool,
+    totals: Totals, family: str, covariance: str, scale: Any, errors: bool = True
 ) -> Inference:
     """Put together what the clients' sums say.
 
     Args:
-        total: the sum over all clients.
-        each: those of the clients, whose gradients are the scores of the clusters.
+        totals: of all clients.
         family: its name.
         covariance: "model", "robust" or "client".
         scale: None for the family's own, "pearson" for chi²/(n - p), or a number.
-        penalised: there is no covariance then.
+        errors: whether there is a covariance; a penalised fit has none.
     """
+    total = totals.sums
     d = len(total.gradient)
     free = total.n - d
     phi = 1.0
@@ -73,27 +69,26 @@ def infer(
         deviance=total.deviance,
         pearson=total.pearson,
     )
-    if penalised:
+    if not errors:
         return shown
     model = phi * inverse(total.expected)
     return shown._replace(
         spread=np.sqrt(np.diag(inverse(total.hessian))),
-        covariance=model if covariance == "model" else _sandwich(total, each, family, covariance),
+        covariance=model if covariance == "model" else _sandwich(totals, family, covariance),
     )
 
 
-def _sandwich(
-    total: Statistics, each: Sequence[Statistics], family: str, covariance: str
-) -> Vector:
+def _sandwich(totals: Totals, family: str, covariance: str) -> Vector:
     """I⁻¹ (sum of squared scores) I⁻¹, over rows or over clients."""
+    total = totals.sums
     bread = inverse(total.hessian)
     if covariance == "robust":
         return np.asarray(bread @ total.squares @ bread)
-    G, d = len(each), len(total.gradient)
-    scores = np.stack([own.gradient for own in each])
+    assert totals.scores is not None
+    G, d = totals.clients, len(total.gradient)
     # The correction for few clusters that sm.GLM makes; PHReg and R make none for Cox's model.
     factor = 1.0 if family == "cox" else G / (G - 1) * (total.n - 1) / (total.n - d)
-    return np.asarray(factor * bread @ (scores.T @ scores) @ bread)
+    return np.asarray(factor * bread @ totals.scores @ bread)
 
 
 def log_likelihood(total: Statistics, family: str, scale: float) -> float:

@@ -1,12 +1,12 @@
 """A path of penalties: each fit starts where the one before it ended, all folds side by side."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.common.caller import warn_caller
 from pdmm.tables.fold_sums import Answer, Sums
 from pdmm.tables.penalties import Net, Step, Sweep, grid, step
 
@@ -77,10 +77,10 @@ def follow(
         nets = [Net(s * l1 * own, s * l2 * own**2, moving) for s in shares.tolist()]
         points, arrived = descend(sums, points, nets, close)
         if not arrived:
-            warnings.warn(
+            warn_caller(
                 f"the fits of the penalty {c:.3g} did not arrive in {MOST} rounds: its loss is "
                 "that of where they stand",
-                stacklevel=4,
+                UserWarning,
             )
         rounds.append(sums.rounds - before)
         held.append([points[k].seen.held for k in range(sums.fits - 1)])

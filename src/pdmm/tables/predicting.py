@@ -76,10 +76,11 @@ def linear_predictor(stored: Stored, frame: pd.DataFrame) -> Vector:
     if stored.layout.classes:
         return eta
     eta = eta[:, 0]
-    return eta if stored.offset is None else eta + _offset(stored, frame)
+    return eta if stored.offset is None else eta + offset(stored, frame)
 
 
-def _offset(stored: Stored, frame: pd.DataFrame) -> Vector:
+def offset(stored: Stored, frame: pd.DataFrame) -> Vector:
+    """What is added to the linear predictor of each row."""
     assert stored.offset is not None
     needed = sorted(columns_in(stored.offset))
     absent = [name for name in needed if name not in frame]

@@ -47,30 +47,37 @@ def own_estimates(stored: Stored, table: Table) -> Own:
         return Own(params, errors)
     with Threads() as pool, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for i, found in enumerate(pool.map(partial(_alone, stored, table), range(m))):
+        alone = partial(estimate_alone, table, x=stored.x)
+        for i, found in enumerate(pool.map(alone, range(m))):
             if found is not None:
                 params[i] = found[0][order]
                 errors[i] = found[1][order]
     return Own(params, errors)
 
 
-def _alone(stored: Stored, table: Table, i: int) -> tuple[Vector, Vector] | None:
-    """The estimate of one client's rows and its standard errors, None where there is none."""
+def estimate_alone(table: Table, i: int, x: Vector) -> tuple[Vector, Vector] | None:
+    """The estimate of one client's rows and its standard errors, None where there is none.
+
+    Args:
+        table: the rows of all clients.
+        i: which of them.
+        x: the joint estimate, where the search begins.
+    """
     problem = table.problem
-    few = problem.samples[i] * max(1, len(table.layout.classes)) <= len(stored.x)
+    few = problem.samples[i] * max(1, len(table.layout.classes)) <= len(x)
     if few:
         return None
     everybody = range(problem.clients)
     alone = problem.subset([slice(None) if k == i else slice(0) for k in everybody])
-    result = solve(alone, x0=stored.x, curvature="full", optimum=False, rounds=60, threads=1)
+    result = solve(alone, x0=x, curvature="full", optimum=False, rounds=60, threads=1)
     if result.certificate.gap is None:
         return None
-    return result.x, _errors(stored, alone, result.x)
+    return result.x, _errors(alone, result.x)
 
 
-def _errors(stored: Stored, alone: GLM, x: Vector) -> Vector:
+def _errors(alone: GLM, x: Vector) -> Vector:
     own = statistics(alone, x, 0, robust=False)
-    phi = own.pearson / (own.n - len(x)) if stored.family in SCALED and own.n > len(x) else 1.0
-    if stored.family == "huber":
+    phi = own.pearson / (own.n - len(x)) if alone.family in SCALED and own.n > len(x) else 1.0
+    if alone.family == "huber":
         return np.full(len(x), np.nan)
     return np.asarray(np.sqrt(phi * np.diag(inverse(own.expected))))

@@ -6,14 +6,13 @@ import platform
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.version import __version__
 from pdmm.common.whole_files import write_whole
-from pdmm.problems import GLM
 from pdmm.result import Certificate, Result
 from pdmm.tables.design import Layout
 from pdmm.tables.encoding import Encoding, from_json, to_json
@@ -24,6 +23,17 @@ Vector = npt.NDArray[np.float64]
 
 FORMAT = "pdmm model"
 VERSION = 1
+
+
+class Together(NamedTuple):
+    """What is known of all clients together, where nothing is known of each."""
+
+    clients: int
+    """That have complete rows."""
+    dropped: int
+    """Rows that were left out."""
+    events: float
+    """Of a binomial or a Cox model."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,28 @@ class Stored:
     """Versions, rounds, bytes and reasons: how the model was made."""
     path: dict[str, Any] | None = None
     """Of cross-validation: ``columns`` with one number for each penalty, and all ``rounds``."""
+    no_errors: str = ""
+    """Why there are no standard errors, where clients do not say enough for them."""
+    together: Together | None = None
+    """Of all clients; None in a model file that was written before it was kept."""
+
+    @property
+    def counts(self) -> Together:
+        """What is known of all clients together."""
+        if self.together is not None:
+            return self.together
+        each = self.sites.values()
+        return Together(
+            clients=sum(1 for own in each if own["rows"]),
+            dropped=sum(int(own["dropped"]) for own in each) + self.unlabelled,
+            events=sum(float(own["events"]) for own in each),
+        )
+
+    @property
+    def fewest(self) -> int | None:
+        """Rows of the smallest client that has any; None where clients are not told apart."""
+        each = [int(own["rows"]) for own in self.sites.values() if own.get("rows")]
+        return min(each, default=None)
 
     @property
     def formula(self) -> Formula:
@@ -67,7 +99,7 @@ class Stored:
         return self.l1 > 0 or self.l2 > 0
 
 
-def how_it_was_made(result: Result, problem: GLM) -> dict[str, Any]:
+def how_it_was_made(result: Result, clients: int) -> dict[str, Any]:
     """What a reader of the model wants to know of its run."""
     history = result.history
     return {
@@ -75,7 +107,7 @@ def how_it_was_made(result: Result, problem: GLM) -> dict[str, Any]:
         "rounds": result.rounds,
         "reason": result.reason,
         "choices": list(result.choices),
-        "clients": problem.clients,
+        "clients": clients,
         "bytes_up": int(history["bytes_up"][-1]),
         "bytes_down": int(history["bytes_down"][-1]),
         "objective": [float(value) for value in history["objective"]],
@@ -96,7 +128,7 @@ def _decrements(result: Result) -> list[float | None] | None:
 
 def save(stored: Stored, path: Path) -> None:
     """Write a model file, whole or not at all."""
-    body = json.dumps(_to_json(stored), ensure_ascii=False, allow_nan=False, indent=1)
+    body = json.dumps(body_of(stored), ensure_ascii=False, allow_nan=False, indent=1)
     head = {"format": FORMAT, "version": VERSION, "sha256": _sum(body)}
     write_whole(path, f"{json.dumps(head)}\n{body}\n".encode())
 
@@ -125,7 +157,7 @@ def read(path: Path) -> Stored:
     if _sum(body) != head.get("sha256"):
         raise ValueError(f"{path} is damaged: its checksum is not that of its contents")
     try:
-        return _from_json(json.loads(body))
+        return of_body(json.loads(body))
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
         raise ValueError(f"{path} is no model file of pdmm: it lacks a part of a model") from None
 
@@ -139,12 +171,14 @@ def _sum(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
 
 
-def _to_json(stored: Stored) -> dict[str, Any]:
+def body_of(stored: Stored) -> dict[str, Any]:
+    """What a model file holds, as JSON has it."""
     plain = {
         name: getattr(stored, name)
         for name in (
             *("family", "delta", "covariance", "l1", "l2", "standardise", "missing", "offset"),
             *("weights", "ties", "client", "sites", "unlabelled", "notes", "how", "path"),
+            *("no_errors",),
         )
     }
     body: dict[str, Any] = _without_nan(
@@ -155,12 +189,14 @@ def _to_json(stored: Stored) -> dict[str, Any]:
             "x": stored.x,
             "inference": stored.inference._asdict(),
             "certificate": asdict(stored.certificate),
+            "together": stored.counts._asdict(),
         }
     )
     return body
 
 
-def _from_json(body: dict[str, Any]) -> Stored:
+def of_body(body: dict[str, Any]) -> Stored:
+    """What was stored; the body is used up."""
     encoding = body.pop("encoding")
     extra = [text for text in (body["offset"], body["weights"]) if text is not None]
     left = encoding["formula"].split("~")[0]
@@ -173,12 +209,14 @@ def _from_json(body: dict[str, Any]) -> Stored:
     numbers: dict[str, Any] = {name: _number(inference[name]) for name in scalars}
     certificate = body.pop("certificate")
     stationarity = {"stationarity": _number(certificate["stationarity"])}
+    together = body.pop("together", None)
     return Stored(
         **(body | {"notes": tuple(body["notes"]), "x": np.array(body["x"], dtype=np.float64)}),
         encoding=from_json(encoding, written),
         layout=Layout(tuple(layout["columns"]), layout["intercept"], tuple(layout["classes"])),
         inference=Inference(**(numbers | matrices)),
         certificate=Certificate(**(certificate | stationarity)),
+        together=None if together is None else Together(**together),
     )
 
 

@@ -54,11 +54,10 @@ def title(family: str) -> str:
 
 def _facts(fit: "Fit") -> list[str]:
     stored = fit.stored
-    taking_part = sum(1 for own in stored.sites.values() if own["rows"])
     left = {
-        "Clients": f"{taking_part:,}",
+        "Clients": f"{stored.counts.clients:,}",
         "Rows": f"{fit.nobs:,.10g}",
-        "Rows left out": f"{_dropped(fit):,}",
+        "Rows left out": f"{stored.counts.dropped:,}",
         "Rounds": f"{stored.how['rounds']}",
     }
     right = {
@@ -69,10 +68,6 @@ def _facts(fit: "Fit") -> list[str]:
     }
     pairs = zip(left.items(), right.items(), strict=True)
     return [f"{a:<16}{b:>18}        {c:<16}{d:>20}" for (a, b), (c, d) in pairs]
-
-
-def _dropped(fit: "Fit") -> int:
-    return sum(int(own["dropped"]) for own in fit.stored.sites.values()) + fit.stored.unlabelled
 
 
 def _number(value: float) -> str:
@@ -127,6 +122,10 @@ def _about_levels(fit: "Fit") -> list[str]:
 
 
 def _about_errors(fit: "Fit") -> str:
+    if fit.stored.no_errors:
+        return (
+            f"Standard errors: none. {fit.stored.no_errors[0].upper()}{fit.stored.no_errors[1:]}."
+        )
     if fit.why_no_errors:
         penalty = f"l1 = {fit.stored.l1:g}, l2 = {fit.stored.l2:g}. "
         return f"Penalty: {penalty}{fit.why_no_errors[0].upper()}{fit.why_no_errors[1:]}."

@@ -42,6 +42,8 @@ class Consent:
         self.sums: SealedSums | None = None
         """What hides the site's parts of sums, in a run that has secure ones."""
         self.everyone: dict[str, Vector] = {}
+        self.subject = ""
+        """What the run is about beside its terms: a digest of how a table's rows were encoded."""
         self.regulariser: Any = (None, {})
 
     @property
@@ -69,10 +71,24 @@ class Consent:
             study.verified = payload["verified"] is True
             study.secure = payload.get("secure") is True
             study.confirmed = not self._signs(study)
+            study.name = _study_name(payload)
             self.regulariser = payload.get("regulariser", (None, {}))
             agreed = self._agree(payload, study)
             self.doors.check_open(problem, study, unpack(*self.regulariser))
             self.doors.check_shares(study.weights, self.everyone)
+        return {"agreed": agreed}
+
+    def survey(self, payload: Payload) -> Payload:
+        """Agree to questions about the site's table, or refuse them."""
+        one = np.ones(1)
+        run = str(payload.get("run"))[:LONGEST_NAME]
+        study = Study(run, self.by, np.empty(0), one, 0, secure=payload.get("secure") is True)
+        with self.doors.opening(study, "survey"):
+            study.name = _study_name(payload)
+            study.confirmed = not self._signs(study)
+            self.subject = ""
+            agreed = self._agree(payload, study)
+            self.doors.check_named(study)
         return {"agreed": agreed}
 
     def _agree(self, payload: Payload, study: Study) -> str:
@@ -93,6 +109,8 @@ class Consent:
             "rounds": study.rounds,
             "verified": study.verified,
             "secure": study.secure,
+            "study": study.name,
+            "subject": self.subject,
         }
         agreed = self.membership.agree(payload["parties"], terms)
         members = self.membership.parties
@@ -165,6 +183,10 @@ class Consent:
             follower.begin(addends_of(self.everyone))
         self.doors.check_start(follower.message.x, None)
         return follower
+
+
+def _study_name(payload: Payload) -> str:
+    return str(payload.get("study") or "")[:LONGEST_NAME]
 
 
 def _vector(name: str, value: Any, length: int | None = None) -> Vector:

@@ -22,6 +22,8 @@ class Opening:
         verified: whether they compute x themselves.
         signed: whether they make sure of each other, by keys of their own.
         hidden: what reads their sums, where these are secure.
+        study: which the run is a part of; a site may have consented to some studies alone.
+        verb: "open" for a run, "survey" for questions about tables.
     """
 
     def __init__(
@@ -31,12 +33,16 @@ class Opening:
         verified: bool,
         signed: bool,
         hidden: HiddenSums | None = None,
+        study: str = "",
+        verb: str = "open",
     ) -> None:
         self.roster = roster
         self.run = run
         self.verified = verified
         self.signed = signed
         self.hidden = hidden
+        self.study = study
+        self.verb = verb
         self.asked: dict[str, Payload] = {}
         roster.opening = self.again
 
@@ -56,10 +62,11 @@ class Opening:
             "parties": parties,
             "everyone": weights,
             "regulariser": [regulariser, arrays],
+            "study": self.study,
         }
         self.asked = {name: {**about, "weights": weights[name]} for name in places}
-        answers = self.roster.everyone("open", self.asked)
-        agreed = {name: self._signature(name, answers[name]) for name in places}
+        answers = self.roster.everyone(self.verb, self.asked)
+        agreed = {name: _signature(name, self.verb, answers[name]) for name in places}
         if self.signed:
             self.roster.everyone("confirm", {name: {"agreed": agreed} for name in places})
         if self.hidden is not None:
@@ -74,10 +81,6 @@ class Opening:
         answers = self.roster.everyone("join", asked)
         return [_statement(name, answers[name]) for name in places]
 
-    @staticmethod
-    def _signature(name: str, answer: Any) -> str:
-        return Reply(name, "open", answer).text("agreed")
-
     def again(self, name: str) -> Payload:
         """What a site is told again whose process was started again."""
         if self.signed or not self.asked:
@@ -86,6 +89,10 @@ class Opening:
                 "other: begin the run again"
             )
         return self.asked[name]
+
+
+def _signature(name: str, verb: str, answer: Any) -> str:
+    return Reply(name, verb, answer).text("agreed")
 
 
 def _statement(name: str, answer: Any) -> dict[str, str]:

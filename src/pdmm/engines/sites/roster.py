@@ -22,12 +22,28 @@ class SiteError(ValueError):
     """A site failed, or answered what it must not: its name, and what was wrong."""
 
 
+class TableError(SiteError):
+    """A site's table does not suit what is asked; the text is for others to read."""
+
+
+class SiteTableError(TableError):
+    """The same, as the server hears of it."""
+
+    def __init__(self, site: str, text: str) -> None:
+        super().__init__(f"site {site}: {text}")
+        self.site = site
+
+
 class SiteClientError(SiteError, ClientError):
     """A site's own function failed: a run treats it as a function of a client of its own."""
 
 
 class SiteRefusedError(SiteError, Refused):
     """A site's policy does not allow what was asked."""
+
+    def __init__(self, site: str, text: str) -> None:
+        super().__init__(text)
+        self.site = site
 
 
 class SiteSpentError(SiteRefusedError, Spent):
@@ -177,12 +193,16 @@ class Roster:
 def _error(name: str, why: str) -> SiteError:
     """What a site has raised."""
     if why.startswith(f"raised {Spent.__name__}"):
-        return SiteSpentError(f"the policy of site {name} allows no more answers")
+        return SiteSpentError(name, f"the policy of site {name} allows no more answers")
     if why.startswith(f"raised {Refused.__name__}"):
         return SiteRefusedError(
+            name,
             f"site {name} refused by policy: what its policy does not allow is in its own audit, "
-            "which pdmm federate audit shows there"
+            "which pdmm federate audit shows there",
         )
+    table = f"raised {TableError.__name__}: "
+    if why.startswith(table):
+        return SiteTableError(name, why.removeprefix(table))
     if why.startswith(f"raised {ClientError.__name__}"):
         return SiteClientError(f"site {name} {why}")
     return SiteError(f"site {name} {why}")

@@ -86,6 +86,11 @@ class Site:
             self._problem = made
         return self._problem
 
+    def take_problem(self, problem: Problem) -> None:
+        """Answer about this problem from here on, in place of one that was made before."""
+        self._problem = problem
+        self._run = None
+
     def answer(self, verb: str, payload: Payload) -> Payload:
         """The answer to one question, or the error that ends the run."""
         try:

@@ -63,6 +63,7 @@ class Sites(AskedSites):
             server can choose the points at which they answer. It costs m vectors down instead of
             one, and m - 1 signatures to check.
         run: the name of the run, for the sites' audits.
+        study: which the run is a part of; a site may have consented to some studies alone.
 
     Attributes:
         per_site: whether ``result.sites`` says what part of the run each site made. Where the
@@ -82,6 +83,7 @@ class Sites(AskedSites):
         verify: Literal["server", "sites"] = "server",
         run: str = "run",
         secure: bool | Literal["auto"] = "auto",
+        study: str = "",
     ) -> None:
         one_of("absent", absent, ("skip", "wait"))
         one_of("verify", verify, ("server", "sites"))
@@ -132,7 +134,7 @@ class Sites(AskedSites):
         self.answered: list[str] = []
         self.news = News(self.places) if self.verified else None
         signed = self.verified or identified or self.hidden is not None
-        self.opening = Opening(self.roster, run, self.verified, signed, self.hidden)
+        self.opening = Opening(self.roster, run, self.verified, signed, self.hidden, study)
         self.strays: dict[str, int] = {}  # answers in a row that belong to another question
         self._shares = Shares(self.places)
 

@@ -91,6 +91,7 @@ def read_rows(
     sample_weight: Any,
     offset: Any,
     reference: Any,
+    classes: Any = None,
 ) -> Rows:
     """What the user gave, refused or made what a run needs: float64, ones for the intercept."""
     tables, columns = aligned(given("X", X))
@@ -98,7 +99,7 @@ def read_rows(
     matrices = read_matrices(tables)
     features = same_columns(tables.label, matrices)
     counts = [int(matrix.shape[0]) for matrix in matrices]
-    outcomes = _outcomes(tables, matrices, y, family, counts, reference)
+    outcomes = _outcomes(tables, matrices, y, family, counts, (reference, classes))
     check_sizes("X", sizes(matrices).astype(np.float64), FLOAT64, tables.label)
     w = _per_row("sample_weight", tables, matrices, sample_weight, counts)
     added = _per_row("offset", tables, matrices, offset, counts)
@@ -159,12 +160,17 @@ def _centred(A: Vector) -> Vector:
 
 
 def _outcomes(
-    tables: Given, matrices: Any, y: Any, family: str, counts: list[int], reference: Any
+    tables: Given,
+    matrices: Any,
+    y: Any,
+    family: str,
+    counts: list[int],
+    named: tuple[Any, Any],
 ) -> Outcomes:
     values = alongside(tables, given("y", y))
     check_same_count(tables, matrices, values, values.values)
     check_same_rows(tables, values)
-    return read_outcomes(family, values, counts, reference)
+    return read_outcomes(family, values, counts, *named)
 
 
 def _per_row(

@@ -28,7 +28,9 @@ class Outcomes(NamedTuple):
     classes: tuple[Any, ...] | None = None
 
 
-def read_outcomes(family: str, y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
+def read_outcomes(
+    family: str, y: Given, counts: Sequence[int], reference: Any, classes: Any = None
+) -> Outcomes:
     """What the user gave as y, refused or made what the family needs.
 
     Args:
@@ -36,11 +38,12 @@ def read_outcomes(family: str, y: Given, counts: Sequence[int], reference: Any) 
         y: what was given; (n, 1) is taken for (n,).
         counts: how many rows each client has.
         reference: the class that the user named, or None.
+        classes: all of them, as the user gave them, or None.
     """
     if family == "cox":
         return Outcomes([_survival(y, i, n) for i, n in enumerate(counts)])
     if family == "multinomial":
-        return _classes(y, counts, reference)
+        return _classes(y, counts, reference, classes)
     if family == "binomial":
         return _binomial(y, counts)
     values = [_numbers(y, i, n) for i, n in enumerate(counts)]
@@ -181,7 +184,7 @@ def _booleans(classes: Sequence[Any]) -> list[Any]:
     return [label for label in classes if isinstance(label, bool | np.bool_)]
 
 
-def _classes(y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
+def _classes(y: Given, counts: Sequence[int], reference: Any, given_classes: Any) -> Outcomes:
     found = []
     for i, count in enumerate(counts):
         labels, kind = label_array(y.label(i), y.values[i])
@@ -193,6 +196,8 @@ def _classes(y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
         found.append((labels, kind))
     _check_one_kind(y, list(found))
     classes = _all_labels(list(found))
+    if given_classes is not None:
+        classes = _given_classes(given_classes, classes)
     if len(classes) < 2:
         raise ValueError(
             f"y has the one class {classes[0]!r} at all clients: a multinomial model needs two or "
@@ -208,3 +213,15 @@ def _classes(y: Given, counts: Sequence[int], reference: Any) -> Outcomes:
     return Outcomes(
         [np.searchsorted(classes, labels).astype(float) for labels, _ in found], classes
     )
+
+
+def _given_classes(given: Any, seen: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All classes, sorted, of which clients have shown some."""
+    classes = tuple(sorted(set(given)))
+    strange = [label for label in seen if label not in classes]
+    if strange:
+        raise ValueError(
+            f"y has the label {strange[0]!r}, which is not among the classes "
+            f"{', '.join(map(repr, classes[:5]))}"
+        )
+    return classes

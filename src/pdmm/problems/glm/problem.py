@@ -57,6 +57,8 @@ class GLM(GLMConstants, Predictions, Problem):
             classes if not given. False keeps all classes, whose coefficients are then only
             determined with an l2 penalty.
         ties: of "cox", "efron" or "breslow".
+        classes: of "multinomial", all classes, where the clients given here may not have each;
+            those that stand in y if not given.
 
     Example:
         >>> import numpy as np, pdmm
@@ -75,6 +77,9 @@ class GLM(GLMConstants, Predictions, Problem):
     proven = True
     dtype = np.dtype(np.float64)
 
+    encoded = False
+    """Whether its columns were made from those of a table, by a formula."""
+
     names: tuple[str, ...]
     """What each entry of x belongs to; of "multinomial", column:class."""
     classes: tuple[Any, ...] | None
@@ -90,6 +95,7 @@ class GLM(GLMConstants, Predictions, Problem):
         offset: Any = None,
         reference: Any = None,
         ties: Any = "efron",
+        classes: Any = None,
     ) -> None:
         self.family, self._rowwise = _family(family)
         one_of("ties", ties, ("efron", "breslow"))
@@ -100,12 +106,18 @@ class GLM(GLMConstants, Predictions, Problem):
                 f"reference is a class of the family 'multinomial', and the family is "
                 f"{self.family!r}"
             )
+        if classes is not None and self.family != "multinomial":
+            raise ValueError(
+                f"classes are those of the family 'multinomial', and the family is {self.family!r}"
+            )
         if offset is not None and self.family == "multinomial":
             raise ValueError("the family 'multinomial' takes no offset")
         self.intercept = bool(intercept) and self.family != "cox"
         self._variables: Variables | None = None
         self._turn: Variables | None = None
-        rows = read_rows(X, y, self.family, self.intercept, sample_weight, offset, reference)
+        rows = read_rows(
+            X, y, self.family, self.intercept, sample_weight, offset, reference, classes
+        )
         if self.family == "cox":
             sort_for_cox(rows, ties)
         self.ties = ties

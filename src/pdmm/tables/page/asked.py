@@ -76,7 +76,7 @@ def _penalty(fit: "Fit") -> str:
 
 
 def _left_out(fit: "Fit") -> str:
-    dropped = sum(int(own["dropped"]) for own in fit.stored.sites.values())
+    dropped = fit.stored.counts.dropped - fit.stored.unlabelled
     said = []
     if dropped:
         said.append(f" {counted(dropped, 'row was', 'rows were')} left out.")

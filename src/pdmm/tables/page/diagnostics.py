@@ -89,7 +89,7 @@ def _fewer(fit: "Fit") -> float | None:
     """Events, or what has none if that is rarer."""
     if fit.family not in ("binomial", "cox"):
         return None
-    events = sum(float(own["events"]) for own in fit.stored.sites.values())
+    events = fit.stored.counts.events
     return events if fit.family == "cox" else min(events, fit.nobs - events)
 
 

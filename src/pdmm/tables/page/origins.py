@@ -172,15 +172,14 @@ def _scale(fit: "Fit") -> Any:
 def key_figures(fit: "Fit") -> Html:
     """A line of numbers for the top of the page."""
     stored = fit.stored
-    taking_part = sum(1 for own in stored.sites.values() if own["rows"])
-    dropped = sum(int(own["dropped"]) for own in stored.sites.values()) + stored.unlabelled
+    taking_part = stored.counts.clients
+    dropped = stored.counts.dropped
     pairs = [
         ("sites" if taking_part != 1 else "site", whole(taking_part)),
         ("rows" if stored.weights is None else "rows, weighted", whole(fit.nobs)),
     ]
     if fit.family in ("binomial", "cox"):
-        events = sum(float(own["events"]) for own in stored.sites.values())
-        pairs.append(("events", whole(events)))
+        pairs.append(("events", whole(stored.counts.events)))
     pairs.append(("rows left out", whole(dropped)))
     pairs.append(("rounds", whole(stored.how["rounds"])))
     each = [joined([tag("div", tag("dt", name), tag("dd", value))]) for name, value in pairs]
