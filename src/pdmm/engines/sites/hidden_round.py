@@ -12,7 +12,7 @@ from pdmm.engines.secure.scales import MOST_TRIES
 from pdmm.engines.sites.answers import read_shown
 from pdmm.engines.sites.hidden_sums import HiddenSums, Sealed, not_scaled
 from pdmm.engines.sites.reading import Reply
-from pdmm.engines.sites.roster import PAUSE, Payload, SiteError
+from pdmm.engines.sites.roster import PAUSE, Payload, SiteForgotError
 from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.engines.sites.sealed_follower import summed
 from pdmm.engines.sites.sealed_round import tally_of
@@ -120,7 +120,7 @@ class HiddenRound:
         for name, fields in answers.items():
             reply = Reply(name, "round", fields)
             if reply.has("lacks"):
-                raise SiteError(
+                raise SiteForgotError(
                     f"site {name} has lost its memory of the run, which nobody else has where "
                     "sums are secure: begin the run again"
                 )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pdmm.common import trees
-from pdmm.common.checks import not_negative, one_of, positive
+from pdmm.common.checks import not_negative, one_of, positive, switch
 from pdmm.common.packing import pack
 from pdmm.common.site_shares import SiteShare
 from pdmm.common.variables import Variables
@@ -85,8 +85,7 @@ class Sites(AskedSites):
     ) -> None:
         one_of("absent", absent, ("skip", "wait"))
         one_of("verify", verify, ("server", "sites"))
-        if not isinstance(secure, bool) and secure != "auto":
-            raise ValueError(f"secure must be True, False or 'auto', got {secure!r}")
+        switch("secure", secure)
         self.verified = verify == "sites"
         if self.verified:
             self.no_checkpoint = (
