@@ -427,7 +427,8 @@ def test_sites_make_sure_of_each_other_and_compute_x(
         show=at_rounds({15: lambda: os.kill(guarded.job_process("ben"), signal.SIGKILL)}),
     )
     assert model.restarts >= 1
-    assert (model.x == expected.x).all()
+    assert np.abs(model.x - expected.x).max() <= 1e-10 * np.abs(expected.x).max()
+    assert any("sums are secure" in each for each in model.result["choices"])
     kit = guarded.kits.sites["ana"]
     kept = [entry for entry in entries(kit) if entry.run.startswith("verified/")]
     assert [e.verb for e in kept[:2]] == ["join", "open"]
