@@ -14,6 +14,7 @@ from pdmm.engines.clients import Clients
 from pdmm.engines.in_process import InProcess
 from pdmm.engines.mpi import MPI
 from pdmm.engines.ranks import Ranks
+from pdmm.engines.secure.simulated import SecureClients
 from pdmm.engines.sites.sites import Sites
 from pdmm.methods.base import Method
 from pdmm.problems.base import Problem
@@ -55,6 +56,7 @@ def solve(
     every: int = 10,
     engine: MPI | None = None,
     curvature: Literal["auto", "full", "diagonal", "none"] = "auto",
+    secure: bool = False,
 ) -> Result:
     """Minimise F(x) = sum_i w_i f_i(x) + h(x) with a federated method.
 
@@ -112,6 +114,11 @@ def solve(
             ``pdmm.GLM``: "full" for all of them, "diagonal" for their diagonals and intercepts'
             rows, "none" for vectors alone. It is a permission, and what is made of it is in
             ``result.choices``; "auto" permits all where it is worth the numbers.
+        secure: simulate a federation with secure sums, in which each client is an organisation of
+            its own: the server reads sums over all clients, and no part of any of them. The
+            result is the same to rounding; the history counts the bytes that it takes. It needs
+            3 to 255 clients that all take part. Clients at sites are asked so by
+            ``pdmm.engines.Sites(..., secure=True)``.
 
     Returns:
         A :class:`pdmm.Result`. Its ``history`` has a row for the start and for every
@@ -140,7 +147,7 @@ def solve(
         >>> bool(result.history["gap"][-1] < 1e-20)
         True
     """
-    clients = _located(problem, engine)
+    clients = _located(problem, engine, secure)
     team = clients.team
     check_arguments = partial(
         checked,
@@ -265,15 +272,21 @@ def _with_rounds(saved: Saved, rounds: int | None) -> Settings:
     return settings
 
 
-def _located(problem: Any, engine: Any) -> Clients:
+def _located(problem: Any, engine: Any, secure: Any = False) -> Clients:
     """Where the clients are: at sites, on the ranks of an engine, or in this process."""
+    if not isinstance(secure, bool):
+        raise ValueError(f"secure must be True or False, got {secure!r}")
     if engine is not None and not isinstance(engine, MPI):
         raise ValueError(f"engine must be None or pdmm.engines.MPI(), got {engine!r}")
+    if secure and engine is not None:
+        raise ValueError("secure=True is simulated in one process: leave engine out")
     if isinstance(engine, MPI):
         return Ranks(problem, engine.team)
     if isinstance(problem, Sites):
+        if secure:
+            raise ValueError("secure=True is for the sites to know: Sites(..., secure=True)")
         return problem
-    return InProcess(problem)
+    return SecureClients(problem) if secure else InProcess(problem)
 
 
 def _built(clients: Clients, settings: Settings, variables: Variables | None = None) -> Run:

@@ -195,6 +195,32 @@ def test_a_site_that_is_lost_again_in_the_same_round_is_named(
     assert "at site ben, look at log.txt in its kit" in second
 
 
+@pytest.mark.parametrize(
+    ("told", "how", "says"),
+    [
+        (True, {}, "taking the run up from its checkpoint (1 of 5)"),
+        (False, {}, "the run begins again from its first round, for it has no checkpoint"),
+        (None, {"secure": True}, "the run begins again from its first round"),
+        (None, {"verify": "sites"}, "the run begins again from its first round"),
+        (None, {"secure": False}, "taking the run up from its checkpoint"),
+        (None, {"secure": "auto"}, "submitting the run again (1 of 5)"),
+    ],
+)
+def test_what_is_said_of_a_run_that_is_submitted_again(
+    told: Any,
+    how: dict[str, Any],
+    says: str,
+    submitted: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = iter([Status("failed", "site ben has lost its memory", checkpoint=told)])
+    monkeypatch.setattr(FakeAdmin, "status", lambda self, job: next(states, Status("finished")))
+    asked = runs.settings(pdmm.AGPDMM(0.1, 3, 1.0), rounds=5, run="one", **how)
+    said: list[str] = []
+    assert runs.complete(NOWHERE, asked, say=said.append).restarts == 1
+    assert says in said[-1]
+
+
 def test_a_model_and_its_history_are_written_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,42 @@ def test_a_run_goes_on_and_is_not_begun_twice(tmp_path: Path) -> None:
         done(runs.resumption("two"), tmp_path / "two")
 
 
+def test_a_run_with_secure_sums_says_so(tmp_path: Path) -> None:
+    plain, _ = done(asked(), tmp_path)
+    (tmp_path / "secure").mkdir()
+    model, told = done(asked(secure=True), tmp_path / "secure")
+    assert close(model.x, plain.x)
+    said = "sums are secure: the server read no part of a site, of 3 organisations"
+    assert model.result["choices"] == [said]
+    assert not any(each["checkpoint"] for each in told)
+    assert not (tmp_path / "secure" / "kept" / server.CHECKPOINT).exists()
+
+
+@pytest.mark.parametrize("how", [{"secure": True}, {"verify": "sites"}], ids=["secure", "verify"])
+def test_a_run_without_a_checkpoint_begins_again(how: dict[str, Any], tmp_path: Path) -> None:
+    """A site forgets what nobody else knows: the next job begins with the first round."""
+
+    class RestartedError(Exception):
+        pass
+
+    def end(r: int) -> None:
+        if r == 7:
+            raise RestartedError
+
+    first = {**asked(**how), "token": "1"}
+    with pytest.raises(RestartedError):
+        done(first, tmp_path, after_round=end)
+    with pytest.raises(ValueError, match="there is a run one at this server already"):
+        done({**asked(**how), "token": "2"}, tmp_path)
+    model, told = done(first, tmp_path)
+    assert [each["round"] for each in told] == list(range(1, 21))
+    assert close(model.x, pdmm.solve(cases.softmax(range(cases.M)), METHOD, 20).x)
+    assert "began again from its first round" in model.result["choices"][-1]
+    more, told = done(runs.resumption("one", rounds=30), tmp_path)
+    assert [each["round"] for each in told] == list(range(1, 31))
+    assert close(more.x, pdmm.solve(cases.softmax(range(cases.M)), METHOD, 30).x)
+
+
 def test_a_run_that_never_began_can_be_begun_again(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="weights are for"):
         done(asked(weights={"dan": 1.0}), tmp_path)

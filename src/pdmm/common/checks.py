@@ -40,6 +40,13 @@ def number(name: str, value: Any) -> float:
     return result
 
 
+def switch(name: str, value: Any) -> Any:
+    """True, False, or "auto", which decides by what there is."""
+    if not isinstance(value, bool) and value != "auto":
+        raise ValueError(f"{name} must be True, False or 'auto', got {value!r}")
+    return value
+
+
 def positive(name: str, value: Any) -> float:
     """A finite number above zero."""
     result = number(name, value)

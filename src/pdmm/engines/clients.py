@@ -13,6 +13,7 @@ from pdmm.common.team import ALONE, Team
 from pdmm.common.variables import Variables
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.exchange import Outcome, Question
+from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
 from pdmm.problems.block import Floats
 from pdmm.problems.constants import Constants
@@ -219,6 +220,14 @@ class Clients(ABC):
     def divergence(self, x: Floats, y: Floats) -> float:
         """F(x) - F(y) - grad F(y)·(x - y), without cancellation, where it is ``accurate``."""
         raise NotImplementedError
+
+    def beside(self) -> Sent | None:
+        """What was sent outside of rounds since this was asked for last.
+
+        None where it is what it says: a vector from each client for a gradient, and so on, which
+        the run counts itself.
+        """
+        return None
 
     # --- checkpoints ------------------------------------------------------------------------
 

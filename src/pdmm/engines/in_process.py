@@ -32,6 +32,8 @@ class InProcess(Clients):
         team: the processes that share the run: this one alone, unless :class:`Ranks` says so.
     """
 
+    rounds_uploads = False
+    """Whether uploads are rounded on their way, whatever the links."""
     threads: Threads
     here: Workplace
 
@@ -148,7 +150,14 @@ class InProcess(Clients):
             self.sum = SumOfBlocks(problem, problem.evaluator(source), self.weights, self.threads)
         self.broadcasts = Broadcasts(method, x0, self.dtype, problem.clients, rounds)
         self.here = Workplace(
-            problem, source, self.weights, self.threads, self.links, self.broadcasts, self.own
+            problem,
+            source,
+            self.weights,
+            self.threads,
+            self.links,
+            self.broadcasts,
+            self.own,
+            self.rounds_uploads,
         )
         self.here.begin(method, x0.astype(self.dtype))
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pdmm.common import trees
 from pdmm.common.threads import Threads
 from pdmm.engines.broadcasts import Broadcasts
-from pdmm.engines.client_round import Part, add_up, client_round
+from pdmm.engines.client_round import Done, Made, Part, add_up, client_round, client_work
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.memories import EveryMemory, LateMemory, Memories
 from pdmm.engines.receipts import Receipts
@@ -37,6 +37,14 @@ class Worked(NamedTuple):
     after: Any
 
 
+class Working(NamedTuple):
+    """What the clients of a job have made, before anybody knows how it arrives."""
+
+    job: Job
+    made: Made
+    weights: npt.NDArray[np.float64]
+
+
 class Workplace:
     """What the clients of a process remember, and the rounds that they take part in.
 
@@ -48,6 +56,7 @@ class Workplace:
         links: between them and the server.
         broadcasts: what they hold of the server's messages.
         own: which of all clients they are.
+        rounded: whether uploads are rounded on their way.
     """
 
     memories: Memories
@@ -61,6 +70,7 @@ class Workplace:
         links: Links,
         broadcasts: Broadcasts,
         own: slice,
+        rounded: bool = False,
     ) -> None:
         self.problem = problem
         self.source = source
@@ -69,6 +79,7 @@ class Workplace:
         self.links = links
         self.broadcasts = broadcasts
         self.own = own
+        self.rounded = rounded or links.bits is not None
         self.first = int(own.start)
         self.clients = problem.clients
         self.blocks = problem.blocks()
@@ -89,7 +100,7 @@ class Workplace:
 
     def _held(self, memory: Any) -> Any:
         """Memories as they are kept: rounded changes must add up to the same at both ends."""
-        return memory if self.links.bits is None else trees.cast(memory, np.float64)
+        return trees.cast(memory, np.float64) if self.rounded else memory
 
     # --- a round ----------------------------------------------------------------------------
 
@@ -136,6 +147,23 @@ class Workplace:
         return add_up(
             method, done.upload, self.weights[job.clients], done.tally, self.first + first
         )
+
+    def made(self, method: Method, message: Any) -> list[Working]:
+        """What all clients make of a message; nothing is committed before :meth:`commit`."""
+
+        def work(job: Job) -> Working:
+            f = self.source.at(job.clients, self.cursor[job.clients])
+            memory = self.memories.read(job.clients)
+            made = client_work(method, f, message, memory, job.steps, self.rounded)
+            return Working(job, made, self.weights[job.clients])
+
+        return list(self.threads.map(work, self.every_block))
+
+    def commit(self, working: Working, done: Done) -> None:
+        """An upload is known to have arrived like this."""
+        job = working.job
+        self.memories.write(job.clients, done.after)
+        self.cursor[job.clients] += job.steps
 
     def _some(
         self,

@@ -59,6 +59,8 @@ class Status:
     """Sites that had been asked, and had not answered, when FLARE ended the job."""
     round: int | None = None
     """How many rounds were done then."""
+    checkpoint: bool | None = None
+    """Whether the run has a checkpoint to go on from; None where nobody has said so."""
 
     @property
     def over(self) -> bool:
@@ -211,6 +213,7 @@ class Admin:
                 final,
                 unanswered=tuple(outcome.get("unanswered") or ()),
                 round=outcome.get("round"),
+                checkpoint=outcome.get("checkpoint"),
             )
         notes = [*(meta.get("job_deploy_detail") or []), *(meta.get("schedule_history") or [])]
         bad = [note for note in notes if not note.endswith((": OK", ": scheduled"))]

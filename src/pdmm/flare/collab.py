@@ -18,7 +18,7 @@ from nvflare.collab.api.exceptions import RunAborted
 from nvflare.fuel.utils.log_utils import get_obj_logger
 
 from pdmm.common.whole_files import private_folder, write_whole
-from pdmm.engines.sites.roster import SiteError, SiteLostError
+from pdmm.engines.sites.roster import SiteError, SiteForgotError, SiteLostError
 from pdmm.flare import wire
 from pdmm.flare.connection import FlareConnection
 from pdmm.flare.lost_sites import in_words
@@ -75,9 +75,11 @@ class Server:
             known = isinstance(error, SiteError | SiteLostError)
             outcome["failure"] = str(error) if known else f"{type(error).__name__}: {error}"
             # what was asked for or answered is wrong, and will be wrong again
-            outcome["final"] = isinstance(error, ValueError | TypeError | KeyError)
+            wrong = isinstance(error, ValueError | TypeError | KeyError)
+            outcome["final"] = wrong and not isinstance(error, SiteForgotError)
             raise
         finally:
+            outcome["checkpoint"] = self._progress.get("checkpoint")
             write_whole(out / OUTCOME, json.dumps(outcome).encode(), private=True)
 
     def _report(self, progress: dict[str, Any]) -> None:

@@ -5,18 +5,19 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pdmm
-from pdmm.common.checks import not_negative, one_of, positive, whole
+from pdmm.common.checks import not_negative, one_of, positive, switch, whole
 from pdmm.common.packing import Arrays, pack
 from pdmm.flare.admin import Admin, Status
 from pdmm.flare.lost_sites import LostSites
 from pdmm.flare.model_files import Model, check_out, read_model, write_model
 from pdmm.flare.ownership import TOKEN, check_own, new_token, not_yours
 from pdmm.flare.server_run import HISTORY, MODEL
+from pdmm.flare.taking_up import has_checkpoint, how_to_resume, taken_up
 from pdmm.methods.registry import METHODS
 
 LOOK = 0.3  # seconds between two looks at a run
@@ -64,6 +65,7 @@ def settings(
     patience: float = 600.0,
     absent: str = "skip",
     verify: str = "server",
+    secure: bool | Literal["auto"] = "auto",
     every: int = 10,
     run: str | None = None,
 ) -> dict[str, Any]:
@@ -87,9 +89,7 @@ def settings(
         "tolerance": None if tolerance is None else positive("tolerance", tolerance),
         "check_every": whole("check_every", check_every, at_least=1),
         "record_every": whole("record_every", record_every, at_least=1),
-        "weights": None
-        if weights is None
-        else {name: positive(f"weight of {name}", w) for name, w in weights.items()},
+        "weights": None if weights is None else _positive(weights),
         "regulariser": held,
         "arrays": {name: array.tolist() for name, array in arrays.items()},
         "optimum": optimum,
@@ -97,8 +97,13 @@ def settings(
         "patience": not_negative("patience", patience),
         "absent": absent,
         "verify": verify,
+        "secure": switch("secure", secure),
         "every": whole("every", every, at_least=1),
     }
+
+
+def _positive(weights: Mapping[str, float]) -> dict[str, float]:
+    return {name: positive(f"weight of {name}", weight) for name, weight in weights.items()}
 
 
 def new_name() -> str:
@@ -125,7 +130,10 @@ def complete(
     show: Callable[[dict[str, Any]], object] = lambda progress: None,
     say: Callable[[str], object] = lambda text: None,
 ) -> Model:
-    """Have a federation do a run, and take it up again from its checkpoint where it must be.
+    """Have a federation do a run, and take it up again where its job ends early.
+
+    It goes on from its checkpoint. A run that has none, because its sums are secure or its sites
+    compute x, begins again from its first round.
 
     The model is that of this call, or of the run that it resumes: where somebody else has given
     the same name to a run, however late, it is an error.
@@ -173,21 +181,19 @@ def complete(
             status = _follow(admin, job, names, wait, show)
             if status.state == "finished":
                 return _fetched(admin, job, asked, out, again, force)
+            kept = has_checkpoint(status.checkpoint, asked)
             if status.state == "aborted":
-                raise RunError(
-                    "an admin aborted the run; to go on from its checkpoint: "
-                    + _how_to_resume(asked)
-                )
+                raise RunError(f"an admin aborted the run; {how_to_resume(asked, kept)}")
             if status.final:
                 raise RunError(status.detail)
             why = lost.told(status.detail, status.unanswered, status.round)
             if again >= restarts:
                 raise RunError(
                     f"the run was taken up {restarts} times and did not come to its end: "
-                    f"{why}. When that is mended: {_how_to_resume(asked)}"
+                    f"{why}. When that is mended, {how_to_resume(asked, kept)}"
                 )
             again, job = again + 1, None
-            say(f"{why}; taking the run up from its checkpoint ({again} of {restarts})")
+            say(f"{why}; {taken_up(kept)} ({again} of {restarts})")
 
 
 def _jobs(admin: Admin, asked: dict[str, Any]) -> dict[str, Status]:
@@ -205,10 +211,6 @@ def _jobs(admin: Admin, asked: dict[str, Any]) -> dict[str, Status]:
             raise RunError(not_yours(run, others[numbers[-1]]))
         numbers = own
     return {number: admin.status(number) for number in numbers}
-
-
-def _how_to_resume(asked: dict[str, Any]) -> str:
-    return f"pdmm federate resume {asked['run']} --kit ... --out ..."
 
 
 def resumption(
@@ -252,6 +254,8 @@ def _follow(
                 "before can be resumed"
             )
         time.sleep(LOOK)
+    if status.checkpoint is None and seen is not None:
+        status = replace(status, checkpoint=seen.get("checkpoint"))
     return status
 
 
@@ -285,7 +289,7 @@ def _write(out: Path, model: Path, history: Path, asked: dict[str, Any], force: 
     except ValueError as error:
         raise RunError(
             f"the run is done, but its model is not written: {error}. To fetch it then: "
-            + _how_to_resume(asked)
+            f"pdmm federate resume {asked['run']} --kit ... --out ..."
         ) from None
 
 

@@ -23,6 +23,7 @@ from pdmm.flare.ownership import OWNER, TOKEN, check_owner
 
 CHECKPOINT, SETTINGS = "run.safetensors", "settings.json"  # in the folder of a run
 MODEL, HISTORY = "model.safetensors", "history.csv"
+BEGUN = "begun"  # in the settings of a run without a checkpoint: its first round is done
 PLAIN = ("rounds", "tolerance", "check_every", "record_every", "optimum", "seed", "every")
 
 
@@ -54,8 +55,9 @@ def run(
             settings["absent"],
             verify=settings.get("verify") or "server",
             run=settings["run"],
+            secure=_secure(settings),
         )
-        result = _solved(settings, sites, folder / CHECKPOINT, report)
+        result = _solved(settings, sites, folder, report)
     files = {out / HISTORY: _csv(result).encode(), out / MODEL: _model(result, sites, settings)}
     write_together(files, private=True)
 
@@ -84,6 +86,12 @@ def _alone(settings: dict[str, Any], folder: Path) -> Iterator[None]:
         lock.release()
 
 
+def _secure(settings: dict[str, Any]) -> Any:
+    """What was asked of secure sums; nothing is "auto"."""
+    asked = settings.get("secure")
+    return "auto" if asked is None else asked
+
+
 def _kept(folder: Path) -> dict[str, Any]:
     """What the server knows of a run: nothing, where there is none."""
     path = folder / SETTINGS
@@ -99,37 +107,44 @@ def _begun(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     The caller has the lock: of two submissions at the same moment, one is first.
     """
     kept = _kept(folder)
-    begun = (folder / CHECKPOINT).exists()
+    begun = (folder / CHECKPOINT).exists() or kept.get(BEGUN) is True
     check_owner(settings, kept, begun)
     if settings.get("resume") and not kept:
         raise ValueError(f"there is no run {settings['run']} at this server to go on with")
     if not begun and not settings.get("resume"):
         kept = {}
     asked = {**kept, **{name: value for name, value in settings.items() if value is not None}}
-    once = ("resume", "more_rounds")  # of this job alone
-    text = json.dumps({k: v for k, v in asked.items() if k not in once})
-    write_whole(folder / SETTINGS, text.encode(), private=True)
+    _keep(asked, folder)
     return {**dict.fromkeys(settings), **asked}
+
+
+def _keep(settings: dict[str, Any], folder: Path) -> None:
+    once = ("resume", "more_rounds")  # of this job alone
+    text = json.dumps({name: value for name, value in settings.items() if name not in once})
+    write_whole(folder / SETTINGS, text.encode(), private=True)
 
 
 def _solved(
     settings: dict[str, Any],
     sites: Sites,
-    path: Path,
+    folder: Path,
     report: Callable[[dict[str, Any]], None],
 ) -> pdmm.Result:
-    tell = Teller(sites, settings, report)
+    tell = Teller(sites, settings, report, lambda: _keep({**settings, BEGUN: True}, folder))
+    path = folder / CHECKPOINT
     if path.exists():
         return pdmm.resume(path, sites, rounds=settings.get("more_rounds"), callback=tell)
     arrays = {name: np.array(array) for name, array in settings["arrays"].items()}
     given = {name: settings[name] for name in PLAIN if settings.get(name) is not None}
+    if settings.get("more_rounds") is not None:
+        given["rounds"] = settings["more_rounds"]
     return pdmm.solve(
         sites,
         unpack(settings["method"], {}),
         regulariser=unpack(settings["regulariser"], arrays),
         weights=_weights(settings["weights"], sites),
-        # Sites that compute x take no memory from a server: such a run begins again.
-        checkpoint=None if sites.verified else path,
+        # Where the sites alone know what they remember, a run that ends early begins again.
+        checkpoint=None if sites.no_checkpoint else path,
         callback=tell,
         **given,
     )
@@ -143,14 +158,18 @@ class Teller:
         sites: Sites,
         settings: dict[str, Any],
         report: Callable[[dict[str, Any]], None],
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
         self.sites = sites
         self.settings = settings
         self.report = report
+        self.keep_begun = begun
         self.begun, self.bytes = perf_counter(), 0
         self.objective: float | None = None
 
     def __call__(self, r: int, x: Any) -> None:
+        if r == 1 and self.sites.no_checkpoint:  # else the checkpoint tells of it
+            self.keep_begun()
         last, optimum = self.sites.last, self.settings.get("optimum")
         assert last is not None
         self.bytes += last.sent.bytes_up + last.sent.bytes_down
@@ -167,6 +186,7 @@ class Teller:
                 "bytes": self.bytes,
                 "answering": sorted(self.sites.answered),
                 "sites": self.sites.roster.names,
+                "checkpoint": not self.sites.no_checkpoint,
                 "seconds": perf_counter() - self.begun,
             }
         )
@@ -183,6 +203,13 @@ def _weights(given: dict[str, float] | None, sites: Sites) -> Any:
     for name, place in sites.places.items():
         weights[place] = given[name]
     return weights
+
+
+def _begun_again(settings: dict[str, Any]) -> list[str]:
+    """What the model says of a run that was begun before, and had no checkpoint to go on from."""
+    if not settings.get(BEGUN):
+        return []
+    return ["the run had begun before, and began again from its first round: it has no checkpoint"]
 
 
 def _csv(result: pdmm.Result) -> str:
@@ -206,7 +233,7 @@ def _model(result: pdmm.Result, sites: Sites, settings: dict[str, Any]) -> bytes
         "proviso": certificate.proviso,
         "bytes": int(history["bytes_up"][-1] + history["bytes_down"][-1]),
         "sites": {name: place.stop - place.start for name, place in sites.places.items()},
-        "choices": list(result.choices),
+        "choices": [*result.choices, *_begun_again(settings)],
         "shares": None if result.sites is None else [asdict(row) for row in result.sites],
         "run": settings["run"],
         OWNER: settings.get(OWNER),

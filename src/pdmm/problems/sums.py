@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,10 +67,16 @@ class SumOfBlocks:
         weights: npt.NDArray[np.float64],
         threads: Threads,
     ) -> None:
-        self.blocks = problem.blocks()
+        self.blocks: Sequence[slice] = problem.blocks()
         self.source = source
         self.weights = weights
         self.threads = threads
+
+    def of(self, client: int) -> "SumOfBlocks":
+        """The part of one client."""
+        found = copy(self)
+        found.blocks = [slice(client, client + 1)]
+        return found
 
     def _sum(self, part: Callable[[Block], Floats]) -> Any:
         def weigh(block: slice) -> Any:

@@ -42,7 +42,7 @@ def begin(run: Run) -> None:
         state.tolerance = AUTO_TOLERANCE[run.clients.dtype] ** root
     if state.tolerance is not None and not by_decrement(run):
         certificate = certificate or run.certify(state.x, 0, first=True)
-        state.accounts.checked(certificate)
+        state.accounts.checked(certificate, run.clients.beside())
         state.target = state.tolerance * certificate.size
     record(run)
     if run.measured is not None:
@@ -75,6 +75,9 @@ def _after_measuring(run: Run, measured: Measured) -> None:
         bytes_down=m * SCALAR_BYTES * measured.numbers_down,
         bytes_up=m * SCALAR_BYTES * measured.numbers_up,
     )
+    counted = run.clients.beside()
+    if counted is not None:
+        sent = counted._replace(contacts=sent.contacts, uploads=sent.uploads)
     state.accounts.add(Tally(gradients=m * measured.exchanges), sent)
     state.done = measured.exchanges
     state.x = held(_solution(run), run.clients.dtype)
@@ -219,7 +222,7 @@ def certificate_now(run: Run) -> Certificate:
 def judge(run: Run) -> None:
     """Make the certificate of x, and count what it cost."""
     run.certificate = certificate_now(run)
-    run.state.accounts.checked(run.certificate)
+    run.state.accounts.checked(run.certificate, run.clients.beside())
 
 
 def _compare(run: Run) -> None:

@@ -36,10 +36,18 @@ class Accounts:
         if self.exact_error is not None:
             self.exact_error = max(self.exact_error, tally.error)
 
-    def checked(self, certificate: Certificate) -> None:
-        """Count a certificate, for which the clients computed and sent something."""
-        self.checks += certificate.vectors_up
-        if not certificate.vectors_up:
+    def checked(self, certificate: Certificate, sent: Sent | None = None) -> None:
+        """Count a certificate, for which the clients computed and sent something.
+
+        Args:
+            certificate: which says what it took.
+            sent: what it took by the clients' own count, if they have one.
+        """
+        if sent is not None:
+            self.sent = self.sent.plus(sent)
+        else:
+            self.checks += certificate.vectors_up
+        if sent is None and not certificate.vectors_up:
             self.sent = self.sent.plus(Sent(bytes_up=certificate.bytes_up))
         self.tally.gradients += int(certificate.calls)
 

@@ -53,6 +53,18 @@ def weights(text: str | None) -> dict[str, float] | None:
     return found
 
 
+def secure(text: str) -> Any:
+    """Whether sums are to be secure.
+
+    >>> secure("auto"), secure("yes"), secure("no")
+    ('auto', True, False)
+    """
+    known = {"auto": "auto", "yes": True, "no": False}
+    if text not in known:
+        raise ValueError(f"--secure must be auto, yes or no, got {text!r}")
+    return known[text]
+
+
 def names(text: str | None) -> list[str] | None:
     """The names of sites.
 

@@ -53,6 +53,12 @@ def submit(
         str,
         typer.Option(help="Who computes x: the server, or the sites, which then trust no server."),
     ] = "server",
+    secure: Annotated[
+        str,
+        typer.Option(
+            help="Secure sums: auto, yes or no. auto is yes where three organisations take part."
+        ),
+    ] = "auto",
     every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
     restarts: Restarts = 5,
     wait: Wait = 600.0,
@@ -84,6 +90,7 @@ def submit(
             patience=patience,
             absent=absent,
             verify=verify,
+            secure=options.secure(secure),
             every=every,
             run=run,
         )
@@ -140,7 +147,8 @@ def resume(
 ) -> None:
     """Go on with a run from its checkpoint at the server, and fetch the model.
 
-    A run that still goes on is followed; one that had come to its end gives its model again.
+    A run that still goes on is followed; one that had come to its end gives its model again. A run
+    with secure sums, or whose sites compute x, has no checkpoint: it begins again.
     """
     console = terminal()
     with explained(console):

@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from pdmm.common import trees
 from pdmm.common.rounding import length
 from pdmm.engines.client_round import Done, Made, delivered
+from pdmm.engines.exchange import Sums
 from pdmm.engines.secure.layout import UPLOAD, Layout, Vector, rows_of, upload_of
 from pdmm.engines.secure.scales import Powers
 from pdmm.engines.secure.words import LARGEST, Encoded, decoded, encoded
+from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
+from pdmm.problems.block import Tally
 
 
 def encoded_uploads(
@@ -100,3 +104,39 @@ def numbers_beside(
     if value is not None:
         found["value"] = value
     return found
+
+
+def summed(
+    numbers: dict[str, Vector],
+    like: Any,
+    weight: float,
+    tally: Tally | None = None,
+    arrived: int = 1,
+    sent: Sent | None = None,
+    value: float | None = None,
+    steepest: float = 0.0,
+) -> Sums:
+    """What came of a round, from the sum that was read.
+
+    Args:
+        numbers: of the sum, by name.
+        like: an upload.
+        weight: of the clients that took part.
+        tally: what was asked of them.
+        arrived: how many they are.
+        sent: what travelled.
+        value: F, where it was wanted.
+        steepest: the largest L that gradients have shown.
+    """
+    apart = numbers.get("apart")
+    return Sums(
+        uploads=trees.build(like, [numbers[UPLOAD + name] for name in like._fields]),
+        weight=weight,
+        arrived=arrived,
+        tally=tally or Tally(),
+        bad=None,
+        apart=None if apart is None else float(apart),
+        sent=sent or Sent(),
+        value=value,
+        steepest=steepest,
+    )

@@ -38,6 +38,25 @@ def doubted(arrays: Mapping[str, Any], layout: Layout, k: Powers) -> dict[str, A
     return found
 
 
+class AllScales:
+    """The scales of every kind of sum in a run.
+
+    Args:
+        addends: how many parts a sum has at most.
+    """
+
+    def __init__(self, addends: int) -> None:
+        self.addends = addends
+        self._known: dict[Any, Scales] = {}
+
+    def of(self, kind: str, layout: Layout) -> "Scales":
+        """Those of a kind of sum, as they are by now."""
+        key = kind, tuple((part.name, part.shape) for part in layout.parts)
+        if key not in self._known:
+            self._known[key] = Scales(layout, self.addends)
+        return self._known[key]
+
+
 class Scales:
     """The scales of one kind of sum.
 

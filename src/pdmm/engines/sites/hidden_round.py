@@ -7,16 +7,17 @@ import numpy as np
 
 from pdmm.common.packing import pack
 from pdmm.engines.exchange import Outcome, Question
+from pdmm.engines.secure.cost import mask_bytes, part_bytes
 from pdmm.engines.secure.layout import Vector, round_layout
+from pdmm.engines.secure.part import summed
 from pdmm.engines.secure.scales import MOST_TRIES
 from pdmm.engines.sites.answers import read_shown
 from pdmm.engines.sites.hidden_sums import HiddenSums, Sealed, not_scaled
 from pdmm.engines.sites.reading import Reply
-from pdmm.engines.sites.roster import PAUSE, Payload, SiteError
+from pdmm.engines.sites.roster import PAUSE, Payload, SiteForgotError
 from pdmm.engines.sites.seal import LEAST_SITES
-from pdmm.engines.sites.sealed_follower import summed
 from pdmm.engines.sites.sealed_round import tally_of
-from pdmm.engines.traffic import NUMBER_BYTES, Sent
+from pdmm.engines.traffic import SCALAR_BYTES, Sent
 
 if TYPE_CHECKING:
     from pdmm.engines.sites.sites import Sites
@@ -120,7 +121,7 @@ class HiddenRound:
         for name, fields in answers.items():
             reply = Reply(name, "round", fields)
             if reply.has("lacks"):
-                raise SiteError(
+                raise SiteForgotError(
                     f"site {name} has lost its memory of the run, which nobody else has where "
                     "sums are secure: begin the run again"
                 )
@@ -173,9 +174,9 @@ class HiddenRound:
         vector = d * self.sites.dtype.itemsize
         exact_down, _ = method.exact_numbers(self.message)
         scalars_down, _ = method.scalars
-        down = method.vectors_down * vector + 8 * (scalars_down + exact_down) + NUMBER_BYTES
-        down += mask["scales"].nbytes
-        up = sum(np.asarray(answer.get("words", ())).nbytes for answer in answers.values())
+        down = method.vectors_down * vector + SCALAR_BYTES * (scalars_down + exact_down)
+        down += mask_bytes(names, self.layout.size)
+        up = part_bytes(self.layout.size, len(names), mask["long"])
         clients = {name: place.stop - place.start for name, place in self.sites.places.items()}
         self.sent = self.sent.plus(
             Sent(
@@ -184,7 +185,7 @@ class HiddenRound:
                 vectors_down=len(names) * method.vectors_down,
                 vectors_up=len(answers) * method.vectors_up,
                 bytes_down=len(names) * down,
-                bytes_up=up + len(answers) * NUMBER_BYTES,
+                bytes_up=len(answers) * up,
             )
         )
 

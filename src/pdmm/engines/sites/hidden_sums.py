@@ -5,17 +5,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pdmm.engines.secure.cost import mask_bytes, part_bytes
 from pdmm.engines.secure.layout import Layout, Vector
-from pdmm.engines.secure.scales import MOST_TRIES, Scales
+from pdmm.engines.secure.scales import MOST_TRIES, AllScales, Scales
 from pdmm.engines.secure.words import Words, unpacked, words_of
 from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import Payload, Roster, SiteError
 from pdmm.engines.sites.seal import LEAST_SITES, signed_bytes
+from pdmm.engines.traffic import Sent
 
 SEVERAL = (
     f"secure sums need at least {LEAST_SITES} organisations, for of two each knows the other's "
     "part by subtraction"
 )
+
+
+COUNTED = ("gradient", "curvature", "diagonal")
+"""Questions outside of rounds whose bytes are in the history; a round counts its own."""
 
 
 class Sealed(NamedTuple):
@@ -39,7 +45,9 @@ class HiddenSums:
         self.keys: dict[str, Any] = {}
         """The public keys with which answers are signed, by site; without, nobody checks here."""
         self.counter = 0
-        self._scales: dict[Any, Scales] = {}
+        self.sent = Sent()
+        """What the questions outside of rounds took, and nobody has counted yet."""
+        self._scales = AllScales(addends)
 
     def begin(self, statements: list[dict[str, str]]) -> None:
         """A run begins, of sites that have said by which keys they sign."""
@@ -54,14 +62,17 @@ class HiddenSums:
                 raise SiteError(f"site {name} says nothing of the key by which it signs") from None
             self.keys[said["name"]] = key
         self.counter = 0
-        self._scales = {}
+        self._scales = AllScales(self.addends)
 
-    def scales(self, kind: Any, layout: Layout) -> Scales:
+    def scales(self, kind: str, layout: Layout) -> Scales:
         """The scales of a kind of sum, as they are by now."""
-        key = kind, tuple((part.name, part.shape) for part in layout.parts)
-        if key not in self._scales:
-            self._scales[key] = Scales(layout, self.addends)
-        return self._scales[key]
+        return self._scales.of(kind, layout)
+
+    def beside(self) -> Sent:
+        """What was sent outside of rounds since this was asked for last."""
+        sent = self.sent
+        self.sent = Sent()
+        return sent
 
     def mask(self, names: list[str], scales: Scales) -> Payload:
         """What a question says of its sum; each question has a number of its own."""
@@ -128,6 +139,8 @@ class HiddenSums:
             mask = self.mask(list(payloads), scales)
             asked = {name: {**payload, "mask": mask} for name, payload in payloads.items()}
             answers = self.roster.ask(verb, asked)
+            if verb in COUNTED:
+                self._count(mask, layout, len(asked), len(answers))
             sealed: dict[str, Sealed] = {}
             for name, answer in answers.items():
                 one = self.read(Reply(name, verb, answer), mask, layout)
@@ -139,6 +152,13 @@ class HiddenSums:
             if found is not None:
                 return layout.arrays(found)
         raise not_scaled(verb)
+
+    def _count(self, mask: Payload, layout: Layout, asked: int, answered: int) -> None:
+        names = mask["set"]
+        down = mask_bytes(names, layout.size)
+        up = part_bytes(layout.size, len(names), mask["long"])
+        sent = Sent(vectors_up=answered, bytes_down=asked * down, bytes_up=answered * up)
+        self.sent = self.sent.plus(sent)
 
 
 def not_scaled(verb: str) -> SiteError:

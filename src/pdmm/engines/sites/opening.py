@@ -8,7 +8,7 @@ from pdmm.common.packing import Arrays, pack
 from pdmm.engines.clients import Terms
 from pdmm.engines.sites.hidden_sums import HiddenSums
 from pdmm.engines.sites.reading import Reply
-from pdmm.engines.sites.roster import Payload, Roster, SiteError
+from pdmm.engines.sites.roster import Payload, Roster, SiteForgotError
 
 MOST_SIGNS = 10_000  # characters of what a site says of itself, its certificate included
 
@@ -84,7 +84,7 @@ class Opening:
     def again(self, name: str) -> Payload:
         """What a site is told again whose process was started again."""
         if self.signed or not self.asked:
-            raise SiteError(
+            raise SiteForgotError(
                 f"site {name} has lost its part of the run, whose sites have made sure of each "
                 "other: begin the run again"
             )

@@ -38,6 +38,10 @@ class SiteClientError(SiteError, ClientError):
     """A site's own function failed: a run treats it as a function of a client of its own."""
 
 
+class SiteForgotError(SiteError):
+    """A site has lost what nobody else has: the run can only begin again."""
+
+
 class SiteRefusedError(SiteError, Refused):
     """A site's policy does not allow what was asked."""
 

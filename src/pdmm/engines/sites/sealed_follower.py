@@ -5,17 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from pdmm.common import trees
-from pdmm.engines.exchange import Sums
-from pdmm.engines.secure.layout import UPLOAD, Layout, Vector, round_layout
+from pdmm.engines.secure.layout import Layout, Vector, round_layout
+from pdmm.engines.secure.part import summed
 from pdmm.engines.secure.scales import Scales
 from pdmm.engines.secure.words import Words, unpacked, words_of
 from pdmm.engines.sites.follower import Follower
 from pdmm.engines.sites.seal import Mask, signed_bytes
-from pdmm.engines.traffic import Sent
 from pdmm.privacy.questions import digest_of
 from pdmm.privacy.refusals import Reason
-from pdmm.problems.block import Tally
 
 
 class SealedFollower(Follower):
@@ -105,39 +102,3 @@ def _words(given: Any, like: Words) -> Words:
     if words.dtype != np.uint64 or words.shape != like.shape:
         raise Reason("what a site is said to have sent is no part of a sum")
     return words
-
-
-def summed(
-    numbers: dict[str, Vector],
-    like: Any,
-    weight: float,
-    tally: Tally | None = None,
-    arrived: int = 1,
-    sent: Sent | None = None,
-    value: float | None = None,
-    steepest: float = 0.0,
-) -> Sums:
-    """What came of a round, from the sum that was read.
-
-    Args:
-        numbers: of the sum, by name.
-        like: an upload.
-        weight: of the clients that took part.
-        tally: what was asked of them.
-        arrived: how many they are.
-        sent: what travelled.
-        value: F, where it was wanted.
-        steepest: the largest L that gradients have shown.
-    """
-    apart = numbers.get("apart")
-    return Sums(
-        uploads=trees.build(like, [numbers[UPLOAD + name] for name in like._fields]),
-        weight=weight,
-        arrived=arrived,
-        tally=tally or Tally(),
-        bad=None,
-        apart=None if apart is None else float(apart),
-        sent=sent or Sent(),
-        value=value,
-        steepest=steepest,
-    )

@@ -60,7 +60,7 @@ def check_finite(upload: Any, layout: Layout) -> None:
     for part, field in zip(layout.parts, upload, strict=False):
         if part.precise or not np.asarray(field).size:
             continue  # of such a field what is too large is told as that
-        if not (np.abs(field) <= LARGEST).all():
+        if not (np.abs(np.asarray(field, dtype=np.float64)) <= LARGEST).all():
             raise SiteError(
                 f"{part.name.removeprefix(UPLOAD)} of its upload is not finite, or larger than "
                 f"{LARGEST:g}: something is wrong with its data or its functions, or the step "

@@ -279,7 +279,9 @@ class SiteRun:
         """Where F is wanted: None for nowhere."""
         if evaluate is False:
             return None
-        if evaluate is True or ready.follower is not None:
+        if ready.follower is not None:  # the message may bring a trial, which is no result
+            return ready.follower.solution.astype(self.problem.dtype)
+        if evaluate is True:
             return message.x
         return self.point(evaluate)
 

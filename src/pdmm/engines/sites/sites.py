@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pdmm.common import trees
-from pdmm.common.checks import not_negative, one_of, positive
+from pdmm.common.checks import not_negative, one_of, positive, switch
 from pdmm.common.packing import pack
 from pdmm.common.site_shares import SiteShare
 from pdmm.common.variables import Variables
@@ -20,8 +20,8 @@ from pdmm.engines.client_round import Forms, Part, add_up
 from pdmm.engines.client_tables import Table, Tables
 from pdmm.engines.clients import Terms, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question, add
+from pdmm.engines.secure.function import SummedFunction
 from pdmm.engines.secure.layout import Layout
-from pdmm.engines.secure.layout import Part as SumPart
 from pdmm.engines.sites.absences import Absences
 from pdmm.engines.sites.asked_sites import AbsentError, AskedSites
 from pdmm.engines.sites.asking import Asked, ask_round
@@ -36,6 +36,7 @@ from pdmm.engines.sites.roster import PAUSE, Connection, Payload, Roster
 from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.engines.sites.shares import Shares
 from pdmm.engines.sites.told_sums import read_gradient, read_sums, read_value
+from pdmm.engines.traffic import Sent
 from pdmm.methods.base import Method
 from pdmm.privacy.refusals import Spent
 from pdmm.problems.block import Floats
@@ -87,8 +88,7 @@ class Sites(AskedSites):
     ) -> None:
         one_of("absent", absent, ("skip", "wait"))
         one_of("verify", verify, ("server", "sites"))
-        if not isinstance(secure, bool) and secure != "auto":
-            raise ValueError(f"secure must be True, False or 'auto', got {secure!r}")
+        switch("secure", secure)
         self.verified = verify == "sites"
         if self.verified:
             self.no_checkpoint = (
@@ -115,6 +115,7 @@ class Sites(AskedSites):
         self.organisations = {name: fact.organisation or name for name, fact in facts.items()}
         identified = any(fact.identified for fact in facts.values())
         self.hidden: HiddenSums | None = None
+        self.summed = SummedFunction(self._hidden_sum, self.dimension, len(self.places))
         self.why_secure = self._decided(secure, all(f.identified for f in facts.values()))
         reveals = {fact.reveals for fact in facts.values()}
         if self.hidden is not None:
@@ -296,10 +297,17 @@ class Sites(AskedSites):
     # --- F ----------------------------------------------------------------------------------
 
     def _hidden_sum(
-        self, verb: str, payloads: dict[str, Payload], layout: Layout, wait: bool
+        self, verb: str, x: Floats | None, T: Vector | None, layout: Layout
     ) -> dict[str, Vector]:
         """A sum over all sites of which no part can be read."""
         assert self.hidden is not None
+        if verb in ("curvature", "diagonal"):
+            payloads = {name: {"x": x, "T": T} for name in self.places}
+            wait = self.steady or not self._prepared
+        else:
+            assert x is not None
+            payloads = self._points(x)
+            wait = self.steady
         while True:
             absent = [name for name in payloads if name in self.roster.absent]
             found = None if absent and not wait else self.hidden.ask(verb, payloads, layout)
@@ -320,9 +328,7 @@ class Sites(AskedSites):
     def value(self, x: Floats) -> float:
         try:
             if self.hidden is not None:
-                layout = Layout((SumPart("value", (), beyond=np.inf),))
-                found = self._hidden_sum("value", self._points(x), layout, self.steady)
-                return float(found["value"])
+                return self.summed.value(x)
             replies = self._ask_at("value", x)
         except (AbsentError, Spent):
             return float("nan")
@@ -334,7 +340,7 @@ class Sites(AskedSites):
     def certain_gradient(self, x: Floats) -> CertainGradient:
         try:
             if self.hidden is not None:
-                return self._hidden_gradient(x)
+                return self.summed.certain_gradient(x)
             replies = self._ask_at("gradient", x)
         except Spent as error:
             raise AbsentError(str(error)) from error
@@ -343,48 +349,27 @@ class Sites(AskedSites):
             self._shares.note_gradients({name: part.gradient for name, part in parts.items()})
         return CertainGradient.sum(list(parts.values()), len(parts))
 
-    def _hidden_gradient(self, x: Floats) -> CertainGradient:
-        shapes = {"gradient": (self.dimension,), "doubt": (), "terms": (), "calls": ()}
-        layout = Layout.of_shapes(shapes)
-        found = self._hidden_sum("gradient", self._points(x), layout, self.steady)
-        numbers = {name: float(found[name]) for name in ("doubt", "terms", "calls")}
-        part = CertainGradient(gradient=found["gradient"], **numbers)
-        return CertainGradient.sum([part], len(self.places))
-
     def gradient(self, x: Floats) -> Vector:
         return self.certain_gradient(x).gradient
 
     def curvature(self, x: Floats | None, T: Vector | None) -> CurvatureSum:
-        d = self.dimension
-        k = d if T is None else T.shape[1]
         if self.hidden is not None:
-            shapes = {"gradient": (k,), "hessian": (k, k)}
-            numbers = ("value", "doubt", "reach", "unsettled")
-            layout = Layout.of_shapes(shapes | dict.fromkeys(numbers, ()))
-            payloads = {name: {"x": x, "T": T} for name in self.places}
-            wait = self.steady or not self._prepared
-            found = self._hidden_sum("curvature", payloads, layout, wait)
-            return CurvatureSum(
-                value=float(found["value"]),
-                gradient=found["gradient"],
-                doubt=float(found["doubt"]),
-                hessian=found["hessian"],
-                reach=float(found["reach"]),
-                unsettled=float(found["unsettled"]),
-            )
+            return self.summed.curvature(x, T)
+        k = self.dimension if T is None else T.shape[1]
         added = self._sums("curvature", x, {"T": T}, (k * k + k + 4,))
         return CurvatureSum.unpacked(added)
 
     def diagonal(self, x: Floats) -> Vector:
+        if self.hidden is not None:
+            return self.summed.diagonal(x)
         return self._sums("diagonal", x, {}, (3, self.dimension))
+
+    def beside(self) -> Sent | None:
+        return None if self.hidden is None else self.hidden.beside()
 
     def _sums(self, verb: str, x: Floats | None, more: Payload, shape: tuple[int, ...]) -> Vector:
         """An array that is the sum of what all sites say."""
         payloads = {name: {"x": x, **more} for name in self.places}
-        if self.hidden is not None:
-            wait = self.steady or not self._prepared
-            layout = Layout.of_shapes({"sums": shape})
-            return self._hidden_sum(verb, payloads, layout, wait)["sums"]
         start = np.zeros(self.dimension) if self.start is None else self.start
         needed = x is None or (not self._prepared and np.array_equal(x, start))
         total = np.zeros(shape)
