@@ -128,8 +128,9 @@ def _solved(
         unpack(settings["method"], {}),
         regulariser=unpack(settings["regulariser"], arrays),
         weights=_weights(settings["weights"], sites),
-        # Sites that compute x take no memory from a server: such a run begins again.
-        checkpoint=None if sites.verified else path,
+        # Sites that compute x, or whose sums are secure, take no memory from a server: such a run
+        # begins again.
+        checkpoint=None if sites.no_checkpoint else path,
         callback=tell,
         **given,
     )
@@ -147,7 +148,8 @@ class Teller:
         self.sites = sites
         self.settings = settings
         self.report = report
-        self.begun, self.bytes = perf_counter(), 0
+        self.begun = self.before = perf_counter()
+        self.bytes = 0
         self.objective: float | None = None
 
     def __call__(self, r: int, x: Any) -> None:
@@ -157,6 +159,8 @@ class Teller:
         if last.value is not None:
             self.objective = last.value  # of the round before
         apart, objective = last.disagreement, self.objective
+        now, before = perf_counter(), self.before
+        self.before = now
         self.report(
             {
                 "round": r,
@@ -167,7 +171,11 @@ class Teller:
                 "bytes": self.bytes,
                 "answering": sorted(self.sites.answered),
                 "sites": self.sites.roster.names,
-                "seconds": perf_counter() - self.begun,
+                "seconds": now - self.begun,
+                "round_seconds": now - before,
+                "organisations": self.sites.organisations,
+                "every": None if self.sites.no_checkpoint else self.settings["every"],
+                "no_checkpoint": self.sites.no_checkpoint.partition(":")[0],
             }
         )
 

@@ -8,6 +8,7 @@ import typer
 import pdmm
 
 Kit = Annotated[Path, typer.Option(help="A start-up kit, as `nvflare provision` makes it.")]
+AnyKit = Annotated[Path, typer.Option(help="A start-up kit: of an admin, a site or a server.")]
 Out = Annotated[Path, typer.Option(help="A file for the model, safetensors.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a model that is there.")]
 Number = Annotated[str | None, typer.Option(help="A number; auto, if left out.")]

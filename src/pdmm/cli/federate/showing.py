@@ -25,11 +25,13 @@ def explained(console: Console) -> Iterator[None]:
         raise typer.Exit(1) from None
     from pdmm.flare.admin import AdminError
     from pdmm.flare.runs import RunError
+    from pdmm.flare.starting import NodeError
 
+    known = (AdminError, NodeError, RunError, ValueError, OSError, RuntimeError, ArithmeticError)
     with as_ctrl_c() as ending:
         try:
             yield
-        except (AdminError, RunError, ValueError, OSError, RuntimeError, ArithmeticError) as error:
+        except known as error:
             with suppress(OSError):  # of a terminal that was closed
                 console.print(f"Error: {error}", style="red", soft_wrap=True)
             raise typer.Exit(ending.code(1)) from None
