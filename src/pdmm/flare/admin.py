@@ -52,7 +52,9 @@ class Admin:
                 "startup/fed_admin.json, as `nvflare provision` makes it"
             )
         self._kit = Path(kit).resolve()
-        self.user: str = json.loads(config.read_text(encoding="utf-8"))["admin"]["username"]
+        said = json.loads(config.read_text(encoding="utf-8"))["admin"]
+        self.user: str = said["username"]
+        self.address = f"{said['host']}:{said['port']}"
         self._patience = patience
         self._session: Session | None = None
         # what matters of FLARE's log comes back as an error; without a handler it goes to stderr

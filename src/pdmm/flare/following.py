@@ -8,6 +8,7 @@ from pdmm.flare.admin import Admin
 from pdmm.flare.job_status import Status
 
 LOOK = 0.3  # seconds between two looks at a run
+ENDING = "FLARE ends the run"  # a phase, after which the last rounds may still come to be known
 
 Show = Callable[[dict[str, Any]], object]
 
@@ -72,7 +73,7 @@ class Follower:
         """Show each round that is new, and how the run stands now."""
         told, rounds = self.admin.news(self.job, self.known)
         if told is None:
-            self._tell("FLARE ends the run" if self._ran else self._starting())
+            self._tell(ENDING if self._ran else self._starting())
             return
         self._ran = True
         self.finish(rounds)

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -71,6 +72,8 @@ def start(kit: Path, patience: float = PATIENCE) -> Started:
         _begin_log(log)
         mark = uuid.uuid4().hex
         process, offset = node.launch(log, mark, {})
+        # somebody takes note of its end, for as long as this process lives
+        threading.Thread(target=process.wait, daemon=True).start()
         write_record(node.kit, process.pid, mark)
     finally:
         lock.release()

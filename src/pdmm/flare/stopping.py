@@ -1,6 +1,7 @@
 """A researcher stops a run of theirs: its job is ended, and what becomes of the run is said."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ LOOK = 0.2  # seconds between two looks at a job that ends
 WAIT = 60.0  # seconds for a job to end
 
 
-def stop_run(kit: Path, name: str, patience: float = 10.0) -> list[str]:
-    """Stop a run that goes on or waits; returns what is to be said of it, in sentences.
+def stop_run(kit: Path, name: str, say: Callable[[str], object], patience: float = 10.0) -> None:
+    """Stop a run that goes on or waits, and say what becomes of it.
 
     Args:
         kit: the start-up kit of the admin who owns the run.
         name: of the run.
+        say: takes sentences.
         patience: seconds to try to reach the server.
     """
     checked_name(name)
@@ -26,12 +28,14 @@ def stop_run(kit: Path, name: str, patience: float = 10.0) -> list[str]:
         going_on = [number for number, status in states.items() if not status.over]
         if not going_on:
             state = states[numbers[0]].state
-            return [f"The run {name} had ended already ({state}): nothing was stopped."]
-        said = []
+            say(f"The run {name} had ended already ({state}): nothing was stopped.")
+            return
         for number in going_on:
-            told = _ended(admin, number)
-            said += _what_became(name, told)
-        return said
+            told = admin.progress(number) or {}
+            where = f" after round {told['round']}" if told.get("round") else ""
+            say(f"Stopping the run {name}{where}; FLARE takes some seconds to end its job.")
+            for line in _what_became(name, _ended(admin, number, told)):
+                say(line)
 
 
 def _own_jobs(admin: Admin, name: str) -> list[str]:
@@ -55,9 +59,8 @@ def not_yours_to_stop(name: str, owner: str) -> str:
     return f"the run {name} belongs to {owner}, who alone can stop it"
 
 
-def _ended(admin: Admin, job: str) -> dict[str, Any]:
+def _ended(admin: Admin, job: str, told: dict[str, Any]) -> dict[str, Any]:
     """End a job, and wait until it is over; what it reported last, if it had begun."""
-    told = admin.progress(job) or {}
     try:
         admin.abort(job)
     except AdminError:

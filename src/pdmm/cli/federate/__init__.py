@@ -2,7 +2,13 @@
 
 import typer
 
-from pdmm.cli.federate import demo_command, kit_commands, node_commands, run_commands
+from pdmm.cli.federate import (
+    demo_command,
+    kit_commands,
+    node_commands,
+    run_commands,
+    status_command,
+)
 
 app = typer.Typer(
     help="Runs between organisations whose data may not move, over NVIDIA FLARE.",
@@ -17,4 +23,4 @@ app.command()(node_commands.start)
 app.command()(node_commands.stop)
 app.command()(run_commands.submit)
 app.command()(run_commands.resume)
-app.command()(run_commands.status)
+app.command()(status_command.status)

@@ -65,13 +65,13 @@ def _stay(say: Say, kit: Path, started: "Started") -> None:
     try:
         events.follow()
     except KeyboardInterrupt:
-        say(f"{_now()}  ending {node.name}")
-        raise
-    finally:
-        asked_for = read_record(node.kit) is None
         stop_node(node.kit)
+        say(f"{_now()}  {node.name} has ended")
+        return
+    asked_for = read_record(node.kit) is None
+    stop_node(node.kit)
     if not asked_for:
-        raise NodeError(f"{node.name} has ended: {last_lines(started.log, 1)}")
+        raise NodeError(f"{node.name} has ended by itself: {last_lines(started.log, 1)}")
     say(f"{_now()}  {node.name} was ended by pdmm federate stop")
 
 
@@ -126,5 +126,4 @@ def _stop_run(say: Say, kit: Path, name: str | None) -> None:
             f"{kit} is an admin's kit: say which run to stop, as in pdmm federate stop NAME "
             f"--kit {kit}; pdmm federate status shows them"
         )
-    for line in stop_run(kit, name):
-        say(line)
+    stop_run(kit, name, say)
