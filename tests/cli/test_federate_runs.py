@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import pdmm
 from pdmm.cli.app import app
 from pdmm.common.packing import unpack
-from pdmm.flare import model_files, overview, runs
+from pdmm.flare import model_files, runs
 from pdmm.flare.admin import AdminError
 
 RESULT = {"rounds": 12, "bytes": 3_000_000, "reason": "all 12 rounds done", "choices": ["rho = 2"]}
@@ -154,37 +154,6 @@ def test_errors_and_ctrl_c(
     if code == 130:  # and how to see it, and go on with it
         assert f"pdmm federate resume --kit {tmp_path} --out {out} one" in said
         assert said.endswith("Stopped.")
-
-
-def test_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    jobs = [("one", "12:00", "running", "round 3 of 9"), ("two", "11:00", "done", "certified")]
-    for sites, rows, says in (
-        ([], [], ["Sites connected: none", "No runs yet."]),
-        (["ana", "ben"], jobs, ["Sites connected: ana, ben", "round 3 of 9", "certified"]),
-    ):
-        found = overview.Overview(list(sites), list(rows))
-        monkeypatch.setattr(overview, "overview", lambda kit, found=found: found)
-        done = invoke("status", "--kit", str(tmp_path))
-        assert done.exit_code == 0, done.output
-        assert all(text in words(done) for text in says), done.output
-
-
-@pytest.mark.parametrize("width", ["20", "80", "300"])
-def test_status_is_whole_in_any_terminal(
-    width: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    name = "run-20260101-120000-abcdef"
-    why = "site [north] returned, in round 3, dz that is not finite:\nsee x.py:a: there"
-    rows = [(name, "2026-01-01 12:00:00", "submitted", why), ("b", "", "finished", "")]
-    monkeypatch.setenv("COLUMNS", width)
-    monkeypatch.setattr(overview, "overview", lambda kit: overview.Overview(["ana"], rows))
-    done = invoke("status", "--kit", str(tmp_path))
-    sites, headings, first, second = done.output.splitlines()
-    assert sites == "Sites connected: ana"
-    assert headings.split() == ["run", "began", "state", "how", "far,", "or", "why", "not"]
-    assert first == f"{name}  2026-01-01 12:00:00  submitted  {' '.join(why.split())}"
-    assert second.split() == ["b", "finished"]
-    assert second.index("finished") == first.index("submitted")
 
 
 @pytest.mark.parametrize(

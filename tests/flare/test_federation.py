@@ -100,7 +100,7 @@ def at_rounds(faults: dict[int, Callable[[], object]]) -> Callable[[dict[str, An
     left = dict(faults)
 
     def show(told: dict[str, Any]) -> None:
-        for r in [r for r in left if told["round"] >= r]:
+        for r in [r for r in left if told.get("round", 0) >= r]:
             left.pop(r)()
 
     return show
@@ -200,6 +200,8 @@ def test_a_frozen_site_is_left_out_and_comes_back(federation: LocalFederation) -
     freeze = at_rounds({10: lambda: federation.freeze("ben")})
 
     def show(told: dict[str, Any]) -> None:
+        if "round" not in told:
+            return
         answering.append(len(told["answering"]))
         freeze(told)
         if answering[-1] == 2:  # the run goes on without it: it may come back
@@ -254,8 +256,7 @@ def test_a_site_that_returns_nan_is_named(federation: LocalFederation, folder: P
     assert np.abs(model_files.read_model(out).x - x).max() <= 1e-10 * np.abs(x).max()
     assert "sites:" not in done.output
     shown = cli.invoke(app, ["federate", "status", "--kit", str(federation.kits.admin)])
-    assert "ana, ben, cyd" in shown.output
-    assert re.search(rf"{name}  .*  finished", shown.output)
+    assert re.search(rf"  {name}\n    AGPDMM, asked for by you, .*\n    finished\n", shown.output)
     # Weights for others are noticed before anything is submitted.
     other = ["--kit", str(federation.kits.admin), "--out", str(folder / "none.safetensors")]
     done = cli.invoke(app, ["federate", "submit", *other, "--weights", "ana=1,ben=2"])

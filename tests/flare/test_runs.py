@@ -11,7 +11,7 @@ from safetensors.numpy import save
 
 import pdmm
 from pdmm.flare import model_files, runs
-from pdmm.flare.admin import Status
+from pdmm.flare.job_status import Status
 from pdmm.flare.server_run import HISTORY, MODEL
 
 ASKED = runs.settings(pdmm.AGPDMM(0.1, 3, 1.0), rounds=5, run="one", weights={"ana": 1, "ben": 2})

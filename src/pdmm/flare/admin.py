@@ -6,9 +6,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from nvflare.fuel.flare_api.api_spec import (
     AuthenticationError,
@@ -22,21 +21,12 @@ from nvflare.fuel.flare_api.api_spec import (
 )
 from nvflare.fuel.flare_api.flare_api import Session
 
-from pdmm.flare.collab import OUTCOME, PROGRESS, RESULT
+from pdmm.flare.collab import PROGRESS, RESULT
 from pdmm.flare.job import write_job
+from pdmm.flare.job_status import Status, judged, last_error, read_outcome, state_of
 
 log = logging.getLogger(__name__)
 
-State = Literal["submitted", "running", "finished", "failed", "aborted", "unknown"]
-STATES: dict[str, State] = {
-    "SUBMITTED": "submitted",
-    "APPROVED": "submitted",
-    "DISPATCHED": "submitted",
-    "RUNNING": "running",
-    "FINISHED:COMPLETED": "finished",
-    "FINISHED:ABORTED": "aborted",
-}
-CANNOT_RUN = ("FINISHED:FAILED_TO_RUN", "FINISHED:CAN_NOT")  # refused, or never begun
 TRIES = 2  # to sign in, before FLARE says that the server cannot be reached
 PAUSE = 0.5  # seconds between two attempts to connect
 STALE = 40.0  # seconds without a sign of life after which a site does not count as connected
@@ -45,27 +35,6 @@ T = TypeVar("T")
 
 class AdminError(Exception):
     """The federation could not do what an admin asked for; the message says why."""
-
-
-@dataclass(frozen=True)
-class Status:
-    """How a job stands: one word, and what FLARE and the run say of it."""
-
-    state: State
-    detail: str = ""
-    final: bool = False
-    """Whether it failed for a reason that trying again does not remove."""
-    unanswered: tuple[str, ...] = ()
-    """Sites that had been asked, and had not answered, when FLARE ended the job."""
-    round: int | None = None
-    """How many rounds were done then."""
-    checkpoint: bool | None = None
-    """Whether the run has a checkpoint to go on from; None where nobody has said so."""
-
-    @property
-    def over(self) -> bool:
-        """Whether the job has ended, well or not."""
-        return self.state in ("finished", "failed", "aborted")
 
 
 class Admin:
@@ -83,7 +52,9 @@ class Admin:
                 "startup/fed_admin.json, as `nvflare provision` makes it"
             )
         self._kit = Path(kit).resolve()
-        self.user: str = json.loads(config.read_text(encoding="utf-8"))["admin"]["username"]
+        said = json.loads(config.read_text(encoding="utf-8"))["admin"]
+        self.user: str = said["username"]
+        self.address = f"{said['host']}:{said['port']}"
         self._patience = patience
         self._session: Session | None = None
         # what matters of FLARE's log comes back as an error; without a handler it goes to stderr
@@ -129,9 +100,9 @@ class Admin:
         except JobNotFound:
             return Status("unknown", f"the server knows no job {job}")
         word = str(meta.get("status", ""))
-        state = STATES.get(word, "failed" if word.startswith("FINISHED") else "unknown")
+        state = state_of(word)
         if state == "failed":
-            return self._judged(job, word, meta)
+            return judged(word, self.outcome(job), meta)
         if state == "submitted":
             return Status(state, "; ".join((meta.get("schedule_history") or [])[-1:]))
         if state == "running" and self._lost(meta):
@@ -139,30 +110,55 @@ class Admin:
         return Status(state, word)
 
     def progress(self, job: str) -> dict[str, Any] | None:
-        """What the run reported last; None if it has not begun, or is over."""
+        """How the run stands; None if it has not begun, or is over."""
+        found, _ = self.news(job, None)
+        return found
+
+    def news(
+        self, job: str, since: int | None
+    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+        """How the run stands, if it is there to say so, and what it reported of each later round.
+
+        Args:
+            job: its number.
+            since: the last round that is known; None, if rounds do not matter.
+        """
+        asked = {"since": since}
         try:
-            reply = self._do(lambda session: session.do_app_command(job, PROGRESS, {}), again=False)
+            reply = self._do(lambda s: s.do_app_command(job, PROGRESS, asked), again=False)
         except (JobNotRunning, JobNotFound, NoReply, InternalError):
             # also while the job's process starts or ends, when nobody answers for it
-            return None
-        found: dict[str, Any] = json.loads(reply["progress"])
-        return found or None
+            return None, []
+        return json.loads(reply["progress"]) or None, json.loads(reply.get("rounds") or "[]")
 
     def sites(self) -> list[str]:
         """The sites that are connected now."""
-        clients = self._do(lambda session: session.get_connected_client_list())
         now = time.time()
-        return sorted(c.name for c in clients if now - (c.last_connect_time or now) < STALE)
+        return sorted(name for name, seen in self.seen().items() if now - seen < STALE)
+
+    def seen(self) -> dict[str, float]:
+        """When each site that the server knows was heard of last, in seconds since 1970."""
+        clients = self._do(lambda session: session.get_connected_client_list())
+        return {c.name: c.last_connect_time or time.time() for c in clients}
+
+    def server(self) -> tuple[float | None, str]:
+        """Since when the server has been up, and its version of FLARE."""
+        info = self._do(lambda session: session.get_system_info()).server_info
+        found = self._do(lambda session: session.report_version("server"))
+        return info.start_time, str((found.get("server") or {}).get("version", "unknown"))
+
+    def described(self, job: str) -> dict[str, Any]:
+        """All that FLARE knows of a job."""
+        found: dict[str, Any] = self._do(lambda session: session.get_job_meta(job))
+        return found
 
     def sites_of(self, job: str) -> list[str]:
         """The sites that a job was made for."""
-        meta = self._do(lambda session: session.get_job_meta(job))
-        return sorted((meta.get("deploy_map") or {}).get("site", []))
+        return sorted((self.described(job).get("deploy_map") or {}).get("site", []))
 
     def submitter_of(self, job: str) -> str:
         """The user who submitted a job, as the server has verified it."""
-        meta = self._do(lambda session: session.get_job_meta(job))
-        return str(meta.get("submitter_name", ""))
+        return str(self.described(job).get("submitter_name", ""))
 
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs that the server knows, as FLARE describes them."""
@@ -191,34 +187,16 @@ class Admin:
         found = Path(place or folder) / "workspace" / RESULT
         return found if found.is_dir() else None
 
-    def _judged(self, job: str, word: str, meta: dict[str, Any]) -> Status:
-        """A job that FLARE counts as failed: what the run itself says of it, else FLARE."""
+    def outcome(self, job: str) -> dict[str, Any]:
+        """What the result of a job says of how it went: nothing, if there is none."""
         try:
             with tempfile.TemporaryDirectory(prefix="pdmm-result-") as folder:
                 found = self._downloaded(job, Path(folder))
-                if found is not None:
-                    outcome = json.loads((found / OUTCOME).read_text(encoding="utf-8"))
-                else:
-                    outcome = {"failure": _last_error(Path(folder))}
+                if found is None:
+                    return {"failure": last_error(Path(folder))}
+                return read_outcome(found)
         except (AdminError, OSError, ValueError):
-            outcome = {}
-        if outcome.get("finished"):
-            # FLARE's view when a site was lost on the way, though the run came to its end
-            return Status("finished", f"the run came to its end; some site did not ({word})")
-        final = bool(outcome.get("final")) or word.startswith(CANNOT_RUN)
-        if outcome.get("failure"):
-            return Status(
-                "failed",
-                outcome["failure"],
-                final,
-                unanswered=tuple(outcome.get("unanswered") or ()),
-                round=outcome.get("round"),
-                checkpoint=outcome.get("checkpoint"),
-            )
-        notes = [*(meta.get("job_deploy_detail") or []), *(meta.get("schedule_history") or [])]
-        bad = [note for note in notes if not note.endswith((": OK", ": scheduled"))]
-        why = "; ".join(bad) or "see the logs of the server and sites"
-        return Status("failed", f"{word}: {why}", final)
+            return {}
 
     def _lost(self, meta: dict[str, Any]) -> bool:
         """Whether the job began at a server that is no more; FLARE takes it to run for ever."""
@@ -266,16 +244,6 @@ class Admin:
             _closed(session)
             raise
         return session
-
-
-def _last_error(folder: Path) -> str:
-    """The last line of the server's error log of a job that did not get as far as to run."""
-    lines = [
-        line.strip()
-        for path in sorted(folder.rglob("error_log.txt"))
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
-    ]
-    return next((line for line in reversed(lines) if line), "")
 
 
 def _closed(session: Session) -> None:

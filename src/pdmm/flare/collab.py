@@ -22,22 +22,22 @@ from pdmm.engines.sites.roster import SiteError, SiteForgotError, SiteLostError
 from pdmm.flare import wire
 from pdmm.flare.connection import FlareConnection
 from pdmm.flare.lost_sites import in_words
-from pdmm.flare.names import SETTINGS
+from pdmm.flare.names import OUTCOME, SETTINGS
 from pdmm.flare.ownership import OWNER
 from pdmm.flare.private_errors import TOLD, keep_error, keep_others_out
+from pdmm.flare.reports import Reports
 from pdmm.privacy.refusals import Refused
 
 PROGRESS = "pdmm_progress"  # the app command by which an admin asks how far a run is
 RESULT = "pdmm"  # the folder of a job's result, and of a server's kit, that is ours
 ENDED = "the site's function ended the process by sys.exit, or as if by Ctrl-C, which it must not"
-OUTCOME = "outcome.json"  # in a job's result: whether the run came to its end, or why it did not
 
 
 class Server:
     """Runs at the server: calls `pdmm.flare.server_run.run` with the settings of the job."""
 
     def __init__(self) -> None:
-        self._progress: dict[str, Any] = {}
+        self._reports = Reports()
 
     @collab.main  # type: ignore[untyped-decorator]  # FLARE has no types
     def main(self) -> None:
@@ -62,14 +62,14 @@ class Server:
             context.get_engine().register_app_command(PROGRESS, self._reported)
             proxies = {proxy.name: proxy for proxy in collab.context.clients}
             connection = FlareConnection(proxies, collab.context.abort_signal)
-            run(settings, connection, runs / run_name(settings), out, self._report)
+            self._reports.connection = connection
+            run(settings, connection, runs / run_name(settings), out, self._reports.add)
             outcome["finished"] = True
         except RunAborted as abort:
             unanswered = getattr(abort, "unanswered", [])
-            done = self._progress.get("round")
-            outcome["failure"] = in_words(unanswered, done)
+            outcome["failure"] = in_words(unanswered, self._reports.done)
             outcome["unanswered"] = unanswered
-            outcome["round"] = done
+            outcome["round"] = self._reports.done
             raise
         except Exception as error:
             known = isinstance(error, SiteError | SiteLostError)
@@ -79,16 +79,12 @@ class Server:
             outcome["final"] = wrong and not isinstance(error, SiteForgotError)
             raise
         finally:
-            outcome["checkpoint"] = self._progress.get("checkpoint")
+            outcome |= self._reports.kept()
+            outcome["checkpoint"] = self._reports.now().get("checkpoint")
             write_whole(out / OUTCOME, json.dumps(outcome).encode(), private=True)
 
-    def _report(self, progress: dict[str, Any]) -> None:
-        # replaced, never changed: the thread that answers an admin may be reading the old one
-        self._progress = dict(progress)
-
     def _reported(self, topic: str, data: Any, context: Any) -> dict[str, Any]:
-        # text, for FLARE's own way of sending dictionaries knows no numbers of NumPy's
-        return {"progress": json.dumps(self._progress, default=float)}
+        return self._reports.answer(data)
 
 
 class Site:

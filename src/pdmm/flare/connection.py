@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
@@ -13,6 +13,7 @@ from pdmm.flare import wire
 
 GRACE = 1.0  # seconds beyond a timeout that FLARE is given to report it itself
 LOOK = 0.5  # seconds between two looks at whether the job is being aborted
+GREETING = "hello"  # the question that every site can answer at any time
 LONGEST_ERROR = 1000  # characters of what a site says went wrong
 
 
@@ -47,6 +48,9 @@ class FlareConnection:
 
     `names` lists those that belong to the job. Calls are numbered, so that a site that was frozen
     and then finds several of them waiting can leave out those that nobody waits for any more.
+
+    Attributes:
+        verb: what the sites were asked last.
     """
 
     def __init__(self, proxies: Mapping[str, Proxy], abort: Signal) -> None:
@@ -54,6 +58,17 @@ class FlareConnection:
         self._proxies = dict(proxies)
         self._abort = abort
         self._numbers = itertools.count(1)
+        self.verb = ""
+        self._owing: dict[str, float] = {}  # since when a site has owed an answer
+
+    def waiting(self) -> dict[str, float]:
+        """The sites that owe an answer, and for how many seconds."""
+        now = time.monotonic()
+        return {name: now - since for name, since in sorted(self._owing.copy().items())}
+
+    def _heard(self, name: str) -> None:
+        """A site has answered, whatever it said."""
+        self._owing.pop(name, None)
 
     def ask(
         self, verb: str, payloads: Mapping[str, dict[str, Any]], timeout: float
@@ -68,11 +83,15 @@ class FlareConnection:
         if unknown:
             raise ValueError(f"payloads: {unknown} are not sites of this job, {self.names} are")
         # packed here, not in the threads: what cannot be sent is an error of the caller
+        packed = {name: wire.encode(payload) for name, payload in payloads.items()}
         calls = [
-            _Call(self._proxies[name], next(self._numbers), verb, wire.encode(payload), timeout)
-            for name, payload in payloads.items()
+            _Call(self._proxies[name], next(self._numbers), verb, payload, timeout, self._heard)
+            for name, payload in packed.items()
         ]
+        if verb != GREETING or not self.verb:  # which an absent site is asked again and again
+            self.verb = verb
         for call in calls:
+            self._owing.setdefault(call.site, time.monotonic())
             call.start()
         end = time.monotonic() + timeout + GRACE
         replies: dict[str, dict[str, Any]] = {}
@@ -103,13 +122,19 @@ class _Call(threading.Thread):
     """One call of one site. A daemon: a call that hangs must not keep the job from ending."""
 
     def __init__(
-        self, proxy: Proxy, number: int, verb: str, payload: bytes, timeout: float
+        self,
+        proxy: Proxy,
+        number: int,
+        verb: str,
+        payload: bytes,
+        timeout: float,
+        heard: Callable[[str], None],
     ) -> None:
         super().__init__(name=f"pdmm_ask_{proxy.name}", daemon=True)
         self.site = proxy.name
         self.done = threading.Event()
         self.outcome: dict[str, Any] | str | RunAborted | None = None
-        self._proxy, self._timeout = proxy, timeout
+        self._proxy, self._timeout, self._heard = proxy, timeout, heard
         self._arguments = {"number": number, "verb": verb, "payload": payload}
 
     def run(self) -> None:
@@ -126,6 +151,7 @@ class _Call(threading.Thread):
 
     def _called(self) -> dict[str, Any] | str:
         reply = self._proxy(timeout=self._timeout).answer(**self._arguments)
+        self._heard(self.site)
         if not isinstance(reply, dict):
             return f"{UNREADABLE}: a {type(reply).__name__}, not a dictionary"
         if "error" in reply:

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pdmm
 from pdmm.flare.collab import run_name
 from pdmm.flare.names import SETTINGS
 
 SYNC = 30.0  # seconds that the sites' processes of a job are given to start and to report
 SITE_CONFIG = "config/config_fed_client.json"  # in the part of a job that goes to a site
+SUMMARY = "pdmm"  # in the description of a job, beside what FLARE writes there
+TOLD = (
+    *("rounds", "more_rounds", "tolerance", "verify", "secure", "absent", "every"),
+    *("timeout", "patience"),
+)
 POLL = 0.5  # seconds between two looks of a site at whether its job has begun or ended
 
 
@@ -32,6 +38,7 @@ def write_job(
             "min_clients": len(sites),
             "mandatory_clients": list(sites),
             "deploy_map": {"server": ["server"], "site": list(sites)},
+            SUMMARY: summary(settings),
         },
     )
     config = folder / "server" / "config"
@@ -56,6 +63,18 @@ def write_job(
     )
     _write(folder / "site" / SITE_CONFIG, site_config())
     return folder
+
+
+def summary(settings: dict[str, Any]) -> dict[str, Any]:
+    """What everybody who sees a job may know of it: the kind of thing it does, and how much."""
+    method = settings.get("method")
+    return {
+        "kind": settings.get("kind") or "run",
+        "method": method.get("class") if isinstance(method, dict) else method,
+        "resumed": bool(settings.get("resume")),
+        "pdmm": pdmm.__version__,
+        **{name: settings[name] for name in TOLD if settings.get(name) is not None},
+    }
 
 
 def site_config() -> dict[str, Any]:

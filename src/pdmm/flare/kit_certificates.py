@@ -30,6 +30,18 @@ def chain(startup: Path, whose: str) -> tuple[bool, str]:
     return True, f"{whose}.crt is signed by rootCA.pem, whose SHA-256 is {digits}: compare it"
 
 
+def holder(path: Path) -> tuple[str, str]:
+    """The name and the organisation in a certificate."""
+    from cryptography.x509.oid import NameOID
+
+    subject = _certificate(path).subject
+    found = []
+    for entry in (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME):
+        values = subject.get_attributes_for_oid(entry)
+        found.append(str(values[0].value) if values else "")
+    return found[0], found[1]
+
+
 def signed_files(startup: Path) -> tuple[bool, str]:
     """Whether the files of a kit that the root signed are as they were."""
     from cryptography.exceptions import InvalidSignature

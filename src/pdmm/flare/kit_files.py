@@ -40,3 +40,8 @@ def rights() -> list[str]:
     commands = {value for key, value in values if key.isupper() and isinstance(value, str)}
     single = commands - set(COMMAND_CATEGORIES)
     return sorted(single | set(COMMAND_CATEGORIES.values()) | {"submit_job", "clone_job"})
+
+
+def is_admin(kit: Path) -> bool:
+    """Whether it is the start-up kit of an admin."""
+    return (Path(kit) / "startup" / "fed_admin.json").is_file()

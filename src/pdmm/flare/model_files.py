@@ -11,6 +11,7 @@ import numpy.typing as npt
 from safetensors import safe_open
 
 from pdmm.common.whole_files import write_together
+from pdmm.flare.following import Times
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Model:
     """What the server says of it: reason, rounds, objective, certificate, method, sites."""
     restarts: int = 0
     """How often the run had to be taken up again."""
+    times: Times | None = None
+    """How long FLARE and the run took, where this call submitted it."""
 
 
 def read_model(path: Path, restarts: int = 0) -> Model:

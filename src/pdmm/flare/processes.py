@@ -5,11 +5,9 @@ that holds the federation is killed, a caretaker takes everything down.
 """
 
 import logging
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -21,25 +19,16 @@ import psutil
 
 from pdmm.flare.admin import Admin
 from pdmm.flare.caretaker import Caretaker
-from pdmm.flare.kits import (
-    ORGANISATION,
-    Kits,
-    organisation_of,
-    prepare_server,
-    prepare_site,
-    provision,
-)
+from pdmm.flare.kits import Kits, prepare_server, prepare_site, provision
 from pdmm.flare.marked import MARK, end, marked, send
+from pdmm.flare.node import WAIT, Node, last_lines
 from pdmm.privacy.policy import Policy
 
 log = logging.getLogger(__name__)
 
 SERVER = "server"
+CONSOLE = "console.txt"  # in each kit: all that the node has printed
 LOOK = 0.05  # seconds between two looks at a log
-READY = {
-    "server": "Server started",
-    "client": "Successfully registered client",
-}
 HEARTBEAT = 2.0  # seconds between two signs of life of a site
 
 
@@ -172,10 +161,7 @@ class LocalFederation:
 
     def log(self, name: str, lines: int = 20) -> str:
         """The end of what a node has printed."""
-        path = self._kit(name) / "console.txt"
-        if not path.is_file():
-            return ""
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        return last_lines(self._kit(name) / CONSOLE, lines)
 
     def _kit(self, name: str) -> Path:
         if name != SERVER and name not in self.sites:
@@ -187,53 +173,37 @@ class LocalFederation:
         kit = self._kit(name)
         if name in self._nodes and self._nodes[name].poll() is None:
             raise RuntimeError(f"{name} runs already")
-        (kit / "transfer").mkdir(exist_ok=True)
-        kind = "server" if name == SERVER else "client"
-        owner = ORGANISATION if name == SERVER else organisation_of(name)
-        words = ["secure_train=true", f"org={owner}", "config_folder=config"]
-        if kind == "client":
-            words += [f"uid={name}", f"heart_beat_interval={HEARTBEAT}"]
-        module = f"nvflare.private.fed.app.{kind}.{kind}_train"
-        command = [sys.executable, "-u", "-m", module, "-m", str(kit.resolve())]
+        options = () if name == SERVER else (f"heart_beat_interval={HEARTBEAT}",)
         environment = {
-            **os.environ,
             MARK: f"{self._mark}/{name}",
             "TMPDIR": str((self.folder / "tmp").resolve()),
-            # seconds that a finished job waits for the last word of a site that may be dead
-            "NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "5",
+            # a site that died has nothing more to say here
+            WAIT[0]: "5",
         }
-        with open(kit / "console.txt", "ab") as console:
-            offset = console.tell()
-            self._nodes[name] = subprocess.Popen(
-                [*command, "-s", f"fed_{kind}.json", "--set", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                cwd=kit,
-                env=environment,
-                # Ctrl-C at a terminal is for us: the nodes are ended in order, by stop
-                start_new_session=True,
-            )
-        log.info("started %s as process %d in %s", name, self._nodes[name].pid, kit)
+        node = Node.of_kit(kit)
+        process, offset = node.launch(kit / CONSOLE, self._mark, environment, options)
+        self._nodes[name] = process
+        log.info("started %s as process %d in %s", name, process.pid, kit)
         return offset
 
     def _wait_until_ready(self, name: str, offset: int) -> None:
-        words = READY["server" if name == SERVER else "client"].encode()
-        path = self._kit(name) / "console.txt"
-        end = time.monotonic() + self.timeout
-        while True:
-            with open(path, "rb") as console:
-                console.seek(offset)
-                if words in console.read():
-                    log.info("%s is ready", name)
-                    return
+        node, end = Node.of_kit(self._kit(name)), time.monotonic() + self.timeout
+        while not node.is_ready(node.kit / CONSOLE, offset):
             if self._nodes[name].poll() is not None:
-                raise RuntimeError(f"{name} ended as it started:\n{self.log(name)}")
+                raise RuntimeError(f"{name} ended as it started: {self._why(name)}")
             if time.monotonic() > end:
                 raise TimeoutError(
-                    f"{name} was not ready within {self.timeout:g} seconds:\n{self.log(name)}"
+                    f"{name} was not ready within {self.timeout:g} seconds: {self._why(name)}"
                 )
             time.sleep(LOOK)
+        log.info("%s is ready", name)
+
+    def _why(self, name: str) -> str:
+        """What a node has said last, and where the rest is."""
+        said = self.log(name, lines=1)
+        if self._temporary:
+            return said
+        return f"{said} (see {self._kit(name) / CONSOLE})"
 
     def _kill(self, name: str) -> None:
         self._kit(name)

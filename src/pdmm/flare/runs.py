@@ -12,7 +12,9 @@ from typing import Any, Literal, cast
 import pdmm
 from pdmm.common.checks import not_negative, one_of, positive, switch, whole
 from pdmm.common.packing import Arrays, pack
-from pdmm.flare.admin import Admin, Status
+from pdmm.flare.admin import Admin
+from pdmm.flare.following import Follower, NotBegunError
+from pdmm.flare.job_status import Status, read_outcome
 from pdmm.flare.lost_sites import LostSites
 from pdmm.flare.model_files import Model, check_out, read_model, write_model
 from pdmm.flare.ownership import TOKEN, check_own, new_token, not_yours
@@ -20,7 +22,6 @@ from pdmm.flare.server_run import HISTORY, MODEL
 from pdmm.flare.taking_up import has_checkpoint, how_to_resume, taken_up
 from pdmm.methods.registry import METHODS
 
-LOOK = 0.3  # seconds between two looks at a run
 AUTO = "auto"  # the method that is chosen too
 
 
@@ -177,13 +178,18 @@ def complete(
             check_weights(weights, names)
         say(f"sites: {', '.join(names)}")
         while True:
+            ours = job is None
             job = job or admin.submit(asked, asked["run"], names)
-            status = _follow(admin, job, names, wait, show)
+            follower = Follower(admin, job, names, show)
+            status = _followed(admin, follower, wait)
             if status.state == "finished":
-                return _fetched(admin, job, asked, out, again, force)
+                return _fetched(admin, job, asked, out, again, force, follower, ours)
             kept = has_checkpoint(status.checkpoint, asked)
             if status.state == "aborted":
-                raise RunError(f"an admin aborted the run; {how_to_resume(asked, kept)}")
+                raise RunError(
+                    "the run was stopped (pdmm federate stop, or an admin aborted its job); "
+                    + how_to_resume(asked, kept)
+                )
             if status.final:
                 raise RunError(status.detail)
             why = lost.told(status.detail, status.unanswered, status.round)
@@ -230,33 +236,16 @@ def resumption(
     }
 
 
-def _follow(
-    admin: Admin,
-    job: str,
-    sites: Sequence[str],
-    wait: float,
-    show: Callable[[dict[str, Any]], object],
-) -> Status:
-    """Watch a job until it is over."""
-    begun, seen = time.monotonic(), None
-    while not (status := admin.status(job)).over:
-        if status.state == "running":
-            progress = admin.progress(job)
-            if progress is not None and progress != seen:
-                seen = progress
-                show(progress)
-        elif time.monotonic() - begun > wait:
-            missing = sorted(set(sites) - set(admin.sites()))
-            admin.abort(job)
-            who = f"{', '.join(missing)} not connected" if missing else status.detail
-            raise RunError(
-                f"the run did not begin within {wait:.0f} seconds: {who}. A run that had begun "
-                "before can be resumed"
-            )
-        time.sleep(LOOK)
-    if status.checkpoint is None and seen is not None:
-        status = replace(status, checkpoint=seen.get("checkpoint"))
-    return status
+def _followed(admin: Admin, follower: Follower, wait: float) -> Status:
+    """Watch a job until it is over; one that does not begin in time is ended."""
+    try:
+        return follower.follow(wait)
+    except NotBegunError as who:
+        admin.abort(follower.job)
+        raise RunError(
+            f"the run did not begin within {wait:.0f} seconds: {who}. A run that had begun before "
+            "can be resumed"
+        ) from None
 
 
 def _fetched(
@@ -266,6 +255,8 @@ def _fetched(
     out: Path | None,
     again: int,
     force: bool,
+    follower: Follower | None = None,
+    ours: bool = False,
 ) -> Model:
     with tempfile.TemporaryDirectory(prefix="pdmm-model-") as folder:
         admin.result(job, Path(folder))
@@ -279,7 +270,11 @@ def _fetched(
             raise RunError(f"job {job} has ended, but {error}") from None
         if out is not None:
             _write(out, model, Path(folder) / HISTORY, asked, force)
-        return found
+        if follower is None:
+            return found
+        outcome = read_outcome(Path(folder))
+        follower.finish(outcome.get("reports", ()))
+        return replace(found, times=follower.times(outcome) if ours else None)
 
 
 def _write(out: Path, model: Path, history: Path, asked: dict[str, Any], force: bool) -> None:

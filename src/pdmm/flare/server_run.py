@@ -164,7 +164,8 @@ class Teller:
         self.settings = settings
         self.report = report
         self.keep_begun = begun
-        self.begun, self.bytes = perf_counter(), 0
+        self.begun = self.before = perf_counter()
+        self.bytes = 0
         self.objective: float | None = None
 
     def __call__(self, r: int, x: Any) -> None:
@@ -176,6 +177,8 @@ class Teller:
         if last.value is not None:
             self.objective = last.value  # of the round before
         apart, objective = last.disagreement, self.objective
+        now, before = perf_counter(), self.before
+        self.before = now
         self.report(
             {
                 "round": r,
@@ -187,7 +190,11 @@ class Teller:
                 "answering": sorted(self.sites.answered),
                 "sites": self.sites.roster.names,
                 "checkpoint": not self.sites.no_checkpoint,
-                "seconds": perf_counter() - self.begun,
+                "seconds": now - self.begun,
+                "round_seconds": now - before,
+                "organisations": self.sites.organisations,
+                "every": None if self.sites.no_checkpoint else self.settings["every"],
+                "no_checkpoint": self.sites.no_checkpoint.partition(":")[0],
             }
         )
 

@@ -2,7 +2,13 @@
 
 import typer
 
-from pdmm.cli.federate import demo_command, kit_commands, run_commands
+from pdmm.cli.federate import (
+    demo_command,
+    kit_commands,
+    node_commands,
+    run_commands,
+    status_command,
+)
 
 app = typer.Typer(
     help="Runs between organisations whose data may not move, over NVIDIA FLARE.",
@@ -13,6 +19,8 @@ app.command()(kit_commands.site)
 app.command()(kit_commands.server)
 app.command()(kit_commands.check)
 app.command()(kit_commands.audit)
+app.command()(node_commands.start)
+app.command()(node_commands.stop)
 app.command()(run_commands.submit)
 app.command()(run_commands.resume)
-app.command()(run_commands.status)
+app.command()(status_command.status)

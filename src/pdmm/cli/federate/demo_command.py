@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from pdmm.cli.federate.showing import explained, progress, speaker, summary
+from pdmm.cli.federate.showing import explained, progress, speaker, summary, times_words
 from pdmm.cli.terminal import terminal
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def demo(
         console.print(_accuracies(found))
         for line in summary(found.model.result):
             say(line)
+        if found.model.times is not None:
+            say(times_words(found.model.times))
         say(
             f"The model of all data in one place differs by {found.apart:.1e} of its largest entry."
         )

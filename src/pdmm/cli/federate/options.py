@@ -8,8 +8,13 @@ import typer
 import pdmm
 
 Kit = Annotated[Path, typer.Option(help="A start-up kit, as `nvflare provision` makes it.")]
+AnyKit = Annotated[Path, typer.Option(help="A start-up kit: of an admin, a site or a server.")]
 Out = Annotated[Path, typer.Option(help="A file for the model, safetensors.")]
 Force = Annotated[bool, typer.Option("--force", help="Write over a model that is there.")]
+Lines = Annotated[
+    bool,
+    typer.Option("--lines", help="A line for each round, as where the output is no terminal."),
+]
 Number = Annotated[str | None, typer.Option(help="A number; auto, if left out.")]
 Restarts = Annotated[int, typer.Option(min=0, help="How often to take the run up again.")]
 Wait = Annotated[

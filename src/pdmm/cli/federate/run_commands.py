@@ -1,6 +1,5 @@
-"""``pdmm federate submit``, ``resume`` and ``status``: runs on a federation that exists."""
+"""``pdmm federate submit`` and ``resume``: runs on a federation that exists."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,8 +7,8 @@ import typer
 from rich.console import Console
 
 from pdmm.cli.federate import options
-from pdmm.cli.federate.options import Force, Kit, Number, Out, Restarts, Wait
-from pdmm.cli.federate.showing import explained, progress, speaker, summary
+from pdmm.cli.federate.options import Force, Kit, Lines, Number, Out, Restarts, Wait
+from pdmm.cli.federate.showing import explained, progress, speaker, summary, times_words
 from pdmm.cli.terminal import terminal
 
 
@@ -63,6 +62,7 @@ def submit(
     restarts: Restarts = 5,
     wait: Wait = 600.0,
     force: Force = False,
+    lines: Lines = False,
     run: Annotated[str | None, typer.Option(help="The run's name; made up if left out.")] = None,
 ) -> None:
     """Run a method on a federation that exists, and fetch the model."""
@@ -95,7 +95,7 @@ def submit(
             run=run,
         )
         how = {"sites": options.names(sites), "restarts": restarts, "wait": wait, "force": force}
-        _complete(console, kit, asked, out, how)
+        _complete(console, kit, asked, out, how, lines)
 
 
 def _complete(
@@ -104,6 +104,7 @@ def _complete(
     asked: dict[str, Any],
     out: Path,
     how: dict[str, Any],
+    lines: bool,
 ) -> None:
     from pdmm.flare import model_files, runs
 
@@ -111,7 +112,7 @@ def _complete(
     say = speaker(console)
     say(f"Run {asked['run']}")
     try:
-        with progress(console) as show:
+        with progress(console, lines) as show:
             model = runs.complete(kit, asked, out, show=show, say=say, **how)
     except KeyboardInterrupt:
         say(
@@ -122,6 +123,8 @@ def _complete(
         raise
     for line in summary(model.result):
         say(line)
+    if model.times is not None:
+        say(times_words(model.times))
     say(f"Model: {out}\nHistory: {model_files.history_path(out)}")
 
 
@@ -144,6 +147,7 @@ def resume(
     restarts: Restarts = 5,
     wait: Wait = 600.0,
     force: Force = False,
+    lines: Lines = False,
 ) -> None:
     """Go on with a run from its checkpoint at the server, and fetch the model.
 
@@ -156,29 +160,4 @@ def resume(
 
         asked = runs.resumption(name, rounds=rounds, timeout=timeout, patience=patience)
         how = {"sites": options.names(sites), "restarts": restarts, "wait": wait, "force": force}
-        _complete(console, kit, asked, out, how)
-
-
-def status(kit: Kit) -> None:
-    """Show which sites are connected, and how the runs stand."""
-    console = terminal()
-    with explained(console):
-        from pdmm.flare.overview import overview
-
-        found = overview(kit)
-        say = speaker(console)
-        say(f"Sites connected: {', '.join(found.sites) or 'none'}")
-        for line in _lines(found.runs):
-            say(line)
-
-
-def _lines(runs: Sequence[tuple[str, ...]]) -> list[str]:
-    """A line for each run, whole whatever the width of the terminal; the last column is open."""
-    if not runs:
-        return ["No runs yet."]
-    rows = [("run", "began", "state", "how far, or why not"), *runs]
-    plain = [[" ".join(cell.split()) for cell in row] for row in rows]
-    widths = [max(len(cell) for cell in column) for column in zip(*plain, strict=True)]
-    widths[-1] = 0
-    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in plain]
-    return ["  ".join(row).rstrip() for row in padded]
+        _complete(console, kit, asked, out, how, lines)
