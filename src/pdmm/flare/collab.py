@@ -72,7 +72,8 @@ class Server:
             outcome["round"] = self._reports.done
             raise
         except Exception as error:
-            known = isinstance(error, SiteError | SiteLostError)
+            known = isinstance(error, SiteLostError) or type(error) is ValueError
+            known = known or isinstance(error, SiteError)
             outcome["failure"] = str(error) if known else f"{type(error).__name__}: {error}"
             # what was asked for or answered is wrong, and will be wrong again
             wrong = isinstance(error, ValueError | TypeError | KeyError)

@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import pdmm
 from pdmm.common.checks import not_negative, one_of, positive, switch, whole
 from pdmm.common.packing import Arrays, pack
 from pdmm.flare.admin import Admin
-from pdmm.flare.following import Follower, NotBegunError
+from pdmm.flare.following import Follower, NotBegunError, Times
 from pdmm.flare.job_status import Status, read_outcome
 from pdmm.flare.lost_sites import LostSites
 from pdmm.flare.model_files import Model, check_out, read_model, write_model
@@ -21,6 +21,8 @@ from pdmm.flare.ownership import TOKEN, check_own, new_token, not_yours
 from pdmm.flare.server_run import HISTORY, MODEL
 from pdmm.flare.taking_up import has_checkpoint, how_to_resume, taken_up
 from pdmm.methods.registry import METHODS
+
+T = TypeVar("T")
 
 AUTO = "auto"  # the method that is chosen too
 
@@ -107,9 +109,9 @@ def _positive(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: positive(f"weight of {name}", weight) for name, weight in weights.items()}
 
 
-def new_name() -> str:
-    """A name for a run that no other has: when it began, and chance."""
-    return time.strftime("run-%Y%m%d-%H%M%S-") + uuid.uuid4().hex[:6]
+def new_name(kind: str = "run") -> str:
+    """A name for a run that no other has: what it is, when it began, and chance."""
+    return kind + time.strftime("-%Y%m%d-%H%M%S-") + uuid.uuid4().hex[:6]
 
 
 def checked_name(name: str) -> str:
@@ -152,6 +154,59 @@ def complete(
     """
     if out is not None:
         check_out(out, force)
+
+    def fetch(done: Done) -> Model:
+        return _fetched(done, out, force)
+
+    return carry_out(
+        kit, asked, fetch, sites=sites, restarts=restarts, wait=wait, show=show, say=say
+    )
+
+
+class Done(NamedTuple):
+    """A job that has come to its end."""
+
+    admin: Admin
+    job: str
+    asked: dict[str, Any]
+    again: int
+    """How often it had to be taken up."""
+    follower: Follower | None = None
+    """What has followed it; None if it was over already."""
+    ours: bool = False
+    """Whether this call has submitted it."""
+
+    def times(self, outcome: dict[str, Any]) -> Times | None:
+        """Show the last rounds, and say how long it all took, where this call knows that."""
+        if self.follower is None:
+            return None
+        self.follower.finish(outcome.get("reports", ()))
+        return self.follower.times(outcome) if self.ours else None
+
+
+def carry_out(
+    kit: Path,
+    asked: dict[str, Any],
+    fetch: Callable[[Done], T],
+    *,
+    sites: Sequence[str] | None = None,
+    restarts: int = 5,
+    wait: float = 600.0,
+    show: Callable[[dict[str, Any]], object] = lambda progress: None,
+    say: Callable[[str], object] = lambda text: None,
+) -> T:
+    """Have a federation do what is asked, again where its job ends early, and fetch the result.
+
+    Args:
+        kit: an admin's start-up kit.
+        asked: what the job is told.
+        fetch: reads the result of a job that has come to its end.
+        sites: those that take part; those that are connected now, if not given.
+        restarts: how often to take it up again, at most.
+        wait: seconds to wait for the server and for all sites, at most.
+        show: takes the progress, whenever there is news.
+        say: takes what happened besides, in words.
+    """
     weights = asked.get("weights")
     if sites is not None:
         check_weights(weights, sites)
@@ -170,7 +225,7 @@ def complete(
             job = running[0]
             say("the run goes on still, as it was asked to: its model is fetched when it is done")
         elif done and asked.get("resume") and not asked.get("more_rounds"):
-            return _fetched(admin, done[0], asked, out, again, force)
+            return fetch(Done(admin, done[0], asked, again))
         if names is None:
             names = next((s for s in map(admin.sites_of, states) if s), None) or admin.sites()
             if not names:
@@ -183,7 +238,7 @@ def complete(
             follower = Follower(admin, job, names, show)
             status = _followed(admin, follower, wait)
             if status.state == "finished":
-                return _fetched(admin, job, asked, out, again, force, follower, ours)
+                return fetch(Done(admin, job, asked, again, follower, ours))
             kept = has_checkpoint(status.checkpoint, asked)
             if status.state == "aborted":
                 raise RunError(
@@ -248,33 +303,25 @@ def _followed(admin: Admin, follower: Follower, wait: float) -> Status:
         ) from None
 
 
-def _fetched(
-    admin: Admin,
-    job: str,
-    asked: dict[str, Any],
-    out: Path | None,
-    again: int,
-    force: bool,
-    follower: Follower | None = None,
-    ours: bool = False,
-) -> Model:
+def _fetched(done: Done, out: Path | None, force: bool) -> Model:
     with tempfile.TemporaryDirectory(prefix="pdmm-model-") as folder:
-        admin.result(job, Path(folder))
+        done.admin.result(done.job, Path(folder))
         model = Path(folder) / MODEL
         if not model.is_file():
-            raise RunError(f"job {job} has ended, but there is no model in its result")
-        found = read_model(model, again)
-        try:
-            check_own(found.result, asked, admin.user)
-        except ValueError as error:
-            raise RunError(f"job {job} has ended, but {error}") from None
+            raise RunError(f"job {done.job} has ended, but there is no model in its result")
+        found = read_model(model, done.again)
+        check_result(done, found.result)
         if out is not None:
-            _write(out, model, Path(folder) / HISTORY, asked, force)
-        if follower is None:
-            return found
-        outcome = read_outcome(Path(folder))
-        follower.finish(outcome.get("reports", ()))
-        return replace(found, times=follower.times(outcome) if ours else None)
+            _write(out, model, Path(folder) / HISTORY, done.asked, force)
+        return replace(found, times=done.times(read_outcome(Path(folder))))
+
+
+def check_result(done: Done, said: dict[str, Any]) -> None:
+    """Refuse the result of another's run of the same name."""
+    try:
+        check_own(said, done.asked, done.admin.user)
+    except ValueError as error:
+        raise RunError(f"job {done.job} has ended, but {error}") from None
 
 
 def _write(out: Path, model: Path, history: Path, asked: dict[str, Any], force: bool) -> None:

@@ -48,6 +48,12 @@ def run(
     _check_plain(folder)
     with _alone(settings, folder):
         settings = _begun(settings, folder)
+        if settings.get("kind"):
+            # here, not above: a run of a method needs no tables
+            from pdmm.flare.server_study import do_study
+
+            write_together(do_study(settings, connection, folder, out, report), private=True)
+            return
         sites = Sites(
             connection,
             settings["timeout"],
@@ -55,11 +61,11 @@ def run(
             settings["absent"],
             verify=settings.get("verify") or "server",
             run=settings["run"],
-            secure=_secure(settings),
+            secure=secure_of(settings),
         )
         result = _solved(settings, sites, folder, report)
-    files = {out / HISTORY: _csv(result).encode(), out / MODEL: _model(result, sites, settings)}
-    write_together(files, private=True)
+    model = _model(result, sites, settings)
+    write_together({out / HISTORY: history_csv(result).encode(), out / MODEL: model}, private=True)
 
 
 def _check_plain(folder: Path) -> None:
@@ -86,7 +92,7 @@ def _alone(settings: dict[str, Any], folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _secure(settings: dict[str, Any]) -> Any:
+def secure_of(settings: dict[str, Any]) -> Any:
     """What was asked of secure sums; nothing is "auto"."""
     asked = settings.get("secure")
     return "auto" if asked is None else asked
@@ -114,11 +120,12 @@ def _begun(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     if not begun and not settings.get("resume"):
         kept = {}
     asked = {**kept, **{name: value for name, value in settings.items() if value is not None}}
-    _keep(asked, folder)
+    keep(asked, folder)
     return {**dict.fromkeys(settings), **asked}
 
 
-def _keep(settings: dict[str, Any], folder: Path) -> None:
+def keep(settings: dict[str, Any], folder: Path) -> None:
+    """Keep what a run was asked for, for the job that takes it up again."""
     once = ("resume", "more_rounds")  # of this job alone
     text = json.dumps({name: value for name, value in settings.items() if name not in once})
     write_whole(folder / SETTINGS, text.encode(), private=True)
@@ -130,7 +137,7 @@ def _solved(
     folder: Path,
     report: Callable[[dict[str, Any]], None],
 ) -> pdmm.Result:
-    tell = Teller(sites, settings, report, lambda: _keep({**settings, BEGUN: True}, folder))
+    tell = Teller(sites, settings, report, lambda: keep({**settings, BEGUN: True}, folder))
     path = folder / CHECKPOINT
     if path.exists():
         return pdmm.resume(path, sites, rounds=settings.get("more_rounds"), callback=tell)
@@ -219,7 +226,8 @@ def _begun_again(settings: dict[str, Any]) -> list[str]:
     return ["the run had begun before, and began again from its first round: it has no checkpoint"]
 
 
-def _csv(result: pdmm.Result) -> str:
+def history_csv(result: pdmm.Result) -> str:
+    """The history of a run, a line for each recorded round."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(result.history)
