@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "flare": {PUBLIC, "study", "tables", "engines", "methods", "privacy", "common"},
     "federation": {"flare"},
     "cli": {
-        *(PUBLIC, "tables", "paper", "report", "data", "federation", "flare", "privacy", "common"),
+        *(PUBLIC, "tables", "study", "paper", "report", "data", "federation", "flare", "privacy"),
+        "common",
     },
 }
 

@@ -62,7 +62,7 @@ def test_text_is_printed_as_it_is(tmp_path: Path) -> None:
     site = kits.provision(tmp_path / "kits", ["ana"]).sites["ana"]
     done = cli.invoke(app, ["federate", "site", "--kit", str(site), "--problem", f"{path}:a"])
     assert done.exit_code == 0, done.output
-    assert f"its problem is {path}:a: " in done.output
+    assert f"its problem {path}:a; " in done.output
     gone = cli.invoke(app, ["federate", "site", "--kit", f"{tmp_path}/:b:", "--problem", "x:a"])
     assert gone.exit_code == 1
     assert "🅰" not in done.output + gone.output

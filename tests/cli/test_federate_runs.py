@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import pdmm
 from pdmm.cli.app import app
 from pdmm.common.packing import unpack
-from pdmm.flare import model_files, runs
+from pdmm.flare import model_files, runs, studies
 from pdmm.flare.admin import AdminError
 
 RESULT = {"rounds": 12, "bytes": 3_000_000, "reason": "all 12 rounds done", "choices": ["rho = 2"]}
@@ -37,6 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return model_files.Model(np.zeros(2), RESULT)
 
     monkeypatch.setattr(runs, "complete", complete)
+    monkeypatch.setattr(studies, "kind_of", lambda *_: "run")
     return calls
 
 
@@ -127,7 +128,7 @@ def test_sites_are_named_once(asked: list[Any], tmp_path: Path) -> None:
     for given in ("ana,,ben", "ana,ana", ""):
         done = invoke("submit", "--kit", str(tmp_path), "--out", out, "--sites", given)
         assert done.exit_code == 1
-        assert "--sites must be site,other, each of them once" in words(done)
+        assert "--sites must be names like a,b, each of them once" in words(done)
     assert not asked
 
 

@@ -110,8 +110,8 @@ OPENED: dict[str, Change] = {
     **{f"right {right}": granted(right) for right in kits.SITE_REFUSES},
     "log streaming": resources(lambda c: c.update(allow_log_streaming=True)),
     "sending of errors": resources(lambda c: c["components"].append({"path": LOGS, "id": "l"})),
-    "who names the problem": mode("local/pdmm.json", 0o620),
-    "who can change the problem": lambda kit: (kit.parent / "site0.py").chmod(0o602),
+    "who names the data": mode("local/pdmm.json", 0o620),
+    "who can change the data": lambda kit: (kit.parent / "site0.py").chmod(0o602),
     "policy": added("local/policy.toml", "not = = toml"),
     "errors of the site": mode("pdmm", 0o750),
 }
@@ -168,8 +168,8 @@ def test_a_door_of_a_server_that_is_opened_is_named(server: Path, door: str) -> 
             "errors of the site",
             lambda kit: (added("pdmm/errors.log")(kit), mode("pdmm/errors.log", 0o644)(kit)),
         ),
-        ("who can change the problem", lambda kit: (kit.parent / "site0.py").unlink()),
-        ("who can change the problem", lambda kit: kit.parent.chmod(0o777)),
+        ("who can change the data", lambda kit: (kit.parent / "site0.py").unlink()),
+        ("who can change the data", lambda kit: kit.parent.chmod(0o777)),
     ],
 )
 def test_other_ways_to_open_a_door(site: Path, door: str, change: Change) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-import pdmm
+from pdmm.cli import fit_options as opt
 from pdmm.cli.terminal import terminal
 
 Files = Annotated[
@@ -21,31 +21,25 @@ Table = Annotated[Path, typer.Argument(help="A CSV or Parquet file.")]
 
 def fit(
     files: Files,
-    formula: Annotated[str, typer.Option(help="E.g. 'died ~ age + C(sex) + bmi'.")],
+    formula: opt.Formula,
     client: Annotated[
         str | None,
         typer.Option(help="The column that says whose row it is; of several files, their names."),
     ] = None,
-    family: Annotated[
-        str, typer.Option(help="gaussian, binomial, poisson, gamma, multinomial, cox or huber.")
-    ] = "binomial",
-    l1: Annotated[str, typer.Option(help="Weight of |coefficients|, or cv.")] = "0",
-    l2: Annotated[str, typer.Option(help="Weight of coefficients²/2, or cv.")] = "0",
-    standardise: Annotated[
-        bool, typer.Option(help="Penalise columns as if their spread were 1.")
-    ] = False,
-    missing: Annotated[str, typer.Option(help="error, drop or mean.")] = "error",
-    covariance: Annotated[str, typer.Option(help="model, robust or client.")] = "model",
-    offset: Annotated[str | None, typer.Option(help="E.g. 'np.log(years)'.")] = None,
-    weights: Annotated[str | None, typer.Option(help="How often each row counts.")] = None,
-    scale: Annotated[
-        str | None, typer.Option(help="pearson for overdispersed counts, or a number.")
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="Of huber, in the outcome's units.")] = None,
-    ties: Annotated[str, typer.Option(help="Of cox: efron or breslow.")] = "efron",
-    reference: Annotated[str | None, typer.Option(help="Of multinomial: a class.")] = None,
-    folds: Annotated[str, typer.Option(help="Of cv: a number, or client.")] = "5",
-    seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
+    family: opt.Family = "binomial",
+    l1: opt.L1 = "0",
+    l2: opt.L2 = "0",
+    standardise: opt.Standardise = False,
+    missing: opt.Missing = "error",
+    covariance: opt.Covariance = "model",
+    offset: opt.Offset = None,
+    weights: opt.Weights = None,
+    scale: opt.Scale = None,
+    delta: opt.Delta = None,
+    ties: opt.Ties = "efron",
+    reference: opt.Reference = None,
+    folds: opt.FoldCount = "5",
+    seed: opt.Seed = 0,
     out: Annotated[Path | None, typer.Option(help="The model file to write.")] = None,
     report: Annotated[Path | None, typer.Option(help="The HTML page to write.")] = None,
     sites: Annotated[bool, typer.Option(help="Print the table of sites.")] = True,
@@ -56,25 +50,21 @@ def fit(
         from pdmm.tables import fit as fit_tables
 
         for path, ending in ((out, None), (report, (".html", ".htm"))):
-            _check_writable(path, ending)
+            check_writable(path, ending)
         with console.status("Reading and fitting ..."):
             found = fit_tables(
                 formula,
                 files[0] if len(files) == 1 else files,
                 client=client,
-                family=_family(family, delta),
-                l1=_penalty("l1", l1),
-                l2=_penalty("l2", l2),
                 standardise=standardise,
                 missing=cast(Any, missing),
                 covariance=cast(Any, covariance),
                 offset=offset,
                 weights=weights,
-                scale=_scale(scale),
                 ties=cast(Any, ties),
                 reference=reference,
-                folds=folds if folds == "client" else _whole("folds", folds),
                 seed=seed,
+                **opt.parsed(family, delta, l1, l2, scale, folds),
             )
         print(found.summary())
         if sites or out is not None or report is not None:
@@ -204,7 +194,7 @@ def told() -> Iterator[None]:
             raise typer.Exit(1) from None
 
 
-def _check_writable(path: Path | None, endings: tuple[str, ...] | None) -> None:
+def check_writable(path: Path | None, endings: tuple[str, ...] | None) -> None:
     """Refuse before the work is done what could not be written after it."""
     if path is None:
         return
@@ -213,31 +203,3 @@ def _check_writable(path: Path | None, endings: tuple[str, ...] | None) -> None:
     if endings is not None and path.suffix.lower() not in endings:
         raise ValueError(f"{path} must end in {' or '.join(endings)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-
-
-def _family(name: str, delta: float | None) -> Any:
-    if (name == "huber") != (delta is not None):
-        raise ValueError("--family huber and --delta go together")
-    return name if delta is None else pdmm.Huber(delta)
-
-
-def _penalty(name: str, text: str) -> Any:
-    return text if text == "cv" else _number(name, text)
-
-
-def _scale(text: str | None) -> Any:
-    return text if text in (None, "pearson") else _number("scale", str(text))
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"--{name} must be a number, got {text!r}") from None
-
-
-def _whole(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"--{name} must be a whole number, or client, got {text!r}") from None

@@ -1,7 +1,8 @@
-"""Runs between organisations: what a researcher calls. NVIDIA FLARE carries the messages."""
+"""Studies and runs between organisations: what a researcher calls. NVIDIA FLARE carries them."""
 
 from pdmm.flare.model_files import Model, read_model
 from pdmm.flare.overview import Overview, overview
+from pdmm.flare.researcher import Federation, connect
 from pdmm.flare.runs import (
     RunError,
     complete,
@@ -11,10 +12,12 @@ from pdmm.flare.runs import (
 )
 
 __all__ = [
+    "Federation",
     "Model",
     "Overview",
     "RunError",
     "complete",
+    "connect",
     "named_method",
     "overview",
     "read_model",

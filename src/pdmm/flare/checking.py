@@ -12,7 +12,7 @@ from pdmm.flare.kit_files import read, read_json
 from pdmm.flare.kits import CLASSES, GUARD, LOG_SENDERS, SERVER_REFUSES, SITE_REFUSES
 from pdmm.flare.names import POLICY, SETTINGS
 from pdmm.flare.private_errors import FILE, FOLDER
-from pdmm.flare.site_problem import file_of
+from pdmm.flare.site_kit import held_by
 from pdmm.privacy.policy import Policy
 
 # What FLARE's own kits of a site begin with; whatever else is there runs beside every job.
@@ -166,15 +166,15 @@ def _log_senders(kit: Path) -> tuple[bool, str]:
     return not found, f"the components that send logs or errors are {', '.join(found) or 'none'}"
 
 
-def _problem(kit: Path) -> tuple[bool, str]:
+def _data(kit: Path) -> tuple[bool, str]:
     return _unchangeable(kit / "local" / SETTINGS)
 
 
-def _problem_file(kit: Path) -> tuple[bool, str]:
-    problem = str(read_json(kit / "local" / SETTINGS)["problem"])
-    path = file_of(problem)
+def _data_file(kit: Path) -> tuple[bool, str]:
+    held = held_by(kit)
+    path = held.file
     if path is None:
-        return False, f"{problem} cannot be found"
+        return False, f"{held.words} cannot be found"
     return _unchangeable(path)
 
 
@@ -282,11 +282,11 @@ SITE: Sequence[Door] = (
     *(_right(right, _PREPARE_SITE) for right in SITE_REFUSES),
     Door("log streaming", _log_streaming, _PREPARE_SITE),
     Door("sending of errors", _log_senders, _PREPARE_SITE),
-    Door("who names the problem", _problem, f"chmod 600 local/{SETTINGS}"),
+    Door("who names the data", _data, f"chmod 600 local/{SETTINGS}"),
     Door(
-        "who can change the problem",
-        _problem_file,
-        "chmod go-w the file that makes the problem, and its folder",
+        "who can change the data",
+        _data_file,
+        "chmod go-w the file of the table, or that makes the problem, and its folder",
     ),
     Door("policy", _policy, f"correct local/{POLICY}, and chmod go-w it"),
     Door("errors of the site", _errors, f"{_PREPARE_SITE}; chmod 600 {FOLDER}/{FILE}"),

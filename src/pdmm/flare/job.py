@@ -12,6 +12,7 @@ from pdmm.flare.names import SETTINGS
 
 SYNC = 30.0  # seconds that the sites' processes of a job are given to start and to report
 SITE_CONFIG = "config/config_fed_client.json"  # in the part of a job that goes to a site
+RUN = "run"  # the kind of a job that runs a method
 SUMMARY = "pdmm"  # in the description of a job, beside what FLARE writes there
 TOLD = (
     *("rounds", "more_rounds", "tolerance", "verify", "secure", "absent", "every"),
@@ -69,7 +70,7 @@ def summary(settings: dict[str, Any]) -> dict[str, Any]:
     """What everybody who sees a job may know of it: the kind of thing it does, and how much."""
     method = settings.get("method")
     return {
-        "kind": settings.get("kind") or "run",
+        "kind": settings.get("kind") or RUN,
         "method": method.get("class") if isinstance(method, dict) else method,
         "resumed": bool(settings.get("resume")),
         "pdmm": pdmm.__version__,

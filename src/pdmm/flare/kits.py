@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pdmm import Problem
 from pdmm.common.whole_files import private_folder
 from pdmm.flare.kit_files import read, read_json, rights, write
 from pdmm.flare.names import SETTINGS
 from pdmm.flare.private_errors import FOLDER
+from pdmm.flare.site_data import SiteData, own_problem
 from pdmm.flare.site_kit import write_policy
-from pdmm.flare.site_problem import absolute, load
 from pdmm.privacy.policy import Policy
 
 log = logging.getLogger(__name__)
@@ -98,31 +97,22 @@ def organisation_of(site: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", site)
 
 
-def tried_problem(problem: str) -> Problem:
-    """Make a site's problem once, to see that it can be made."""
-    found = load(problem)()
-    if not isinstance(found, Problem):
-        kind = type(found).__name__
-        raise ValueError(f"{problem} must return a pdmm problem, and returns a {kind}")
-    return found
-
-
-def prepare_site(kit: Path, problem: str, policy: Path | Policy | None = None) -> list[str]:
-    """Prepare a site's start-up kit: which problem it holds, and that it runs pdmm's jobs alone.
+def prepare_site(kit: Path, data: str | SiteData, policy: Path | Policy | None = None) -> list[str]:
+    """Prepare a site's start-up kit: what it has, and that it runs pdmm's jobs alone.
 
     May be repeated; what else the site has set stays as it is. Returns the classes that the site
     had allowed beside FLARE's own, and that it allows no more.
 
     Args:
         kit: the start-up kit.
-        problem: `module:function` or `/folder/file.py:function`, a function without arguments that
-            makes the site's problem.
+        data: a table, or a problem; as a text, `module:function` or `/folder/file.py:function`, a
+            function without arguments that makes the site's problem.
         policy: what the site allows, or the file of it. If not given, the policy that is there
             stays, and the default one is written where there is none.
     """
     kit = _checked(kit, "fed_client.json", "site")
-    problem = absolute(problem)
-    load(problem)
+    held = own_problem(data) if isinstance(data, str) else data
+    held.check()
     write_policy(kit, policy)
     resources, removed = _allow(kit, "site")
     _close_doors(resources)
@@ -133,10 +123,10 @@ def prepare_site(kit: Path, problem: str, policy: Path | Policy | None = None) -
     write(kit / "local" / "resources.json", resources)
     _refuse(kit, SITE_REFUSES)
     _bound_reading(kit)
-    write(kit / "local" / SETTINGS, {"problem": problem})
+    write(kit / "local" / SETTINGS, held.settings())
     (kit / "local" / SETTINGS).chmod(0o600)
     private_folder(kit / FOLDER)
-    log.info("prepared %s, the kit of a site whose problem is %s", kit, problem)
+    log.info("prepared %s, the kit of a site: %s", kit, held.words)
     return removed
 
 

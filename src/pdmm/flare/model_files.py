@@ -43,10 +43,24 @@ def history_path(out: Path) -> Path:
 def check_out(out: Path, force: bool = False) -> None:
     """Refuse a file for the model that cannot be written, or that is there already."""
     for path in (out, history_path(out)):
-        if path.is_dir():
-            raise ValueError(f"out={str(out)!r}: {path} is a folder, and must be a file")
-        if os.path.lexists(path) and not force:
-            raise ValueError(_there(out, path))
+        _check_free(out, path, force)
+    _check_folder(out)
+
+
+def check_place(out: Path, force: bool = False) -> None:
+    """Refuse a single file that cannot be written, or that is there already."""
+    _check_free(out, out, force)
+    _check_folder(out)
+
+
+def _check_free(out: Path, path: Path, force: bool) -> None:
+    if path.is_dir():
+        raise ValueError(f"out={str(out)!r}: {path} is a folder, and must be a file")
+    if os.path.lexists(path) and not force:
+        raise ValueError(_there(out, path))
+
+
+def _check_folder(out: Path) -> None:
     folder = next(place for place in out.absolute().parents if place.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ValueError(f"out={str(out)!r}: nothing can be written to {folder}")

@@ -16,7 +16,7 @@ from pdmm.flare.node_record import (
 )
 from pdmm.flare.private_errors import FILE, FOLDER
 from pdmm.flare.reports import versions
-from pdmm.flare.site_kit import audit_of, policy_of, settings_of
+from pdmm.flare.site_kit import audit_of, held_by, policy_of
 from pdmm.flare.starting import is_reachable
 
 UNLIMITED = 10**15  # what a policy writes where there is no limit
@@ -43,12 +43,13 @@ class NodeState:
     log: str
     runs: list[tuple[str, str]] = field(default_factory=list)
     """What runs now, and who asked for it."""
-    problem: str = ""
+    data: str = ""
+    """What the site has: a table, or a problem."""
     policy: str = ""
     left: int | None = None
     """How many numbers have left the site's table."""
     errors: str = ""
-    """The file with the errors of the site's own code, if there were any."""
+    """The file with the errors at the site, if there were any."""
 
 
 def node_status(kit: Path) -> NodeState:
@@ -74,7 +75,7 @@ def node_status(kit: Path) -> NodeState:
         versions=versions(),
         log=str(log_of(kit)),
         runs=[] if record is None else [(job.run, job.by) for job in jobs_of(record, node.kit)],
-        problem=settings_of(kit)["problem"] if prepared else "",
+        data=held_by(kit).words if prepared else "",
         policy=_policy_line(kit) if prepared else "",
         left=audit_of(kit).numbers if prepared else None,
         errors=str(errors) if errors.is_file() else "",

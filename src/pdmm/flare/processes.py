@@ -22,6 +22,7 @@ from pdmm.flare.caretaker import Caretaker
 from pdmm.flare.kits import Kits, prepare_server, prepare_site, provision
 from pdmm.flare.marked import MARK, end, marked, send
 from pdmm.flare.node import WAIT, Node, last_lines
+from pdmm.flare.site_data import SiteData
 from pdmm.privacy.policy import Policy
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,8 @@ class LocalFederation:
 
     Args:
         sites: their names.
-        problem: `module:function` or `/folder/file.py:function`, one for all sites or one for each.
+        data: what a site has, one for all sites or one for each: a table, or a problem, which as a
+            text is `module:function` or `/folder/file.py:function`.
         folder: where everything lies; a temporary one is made, if it is not given.
         timeout: seconds for a node to start.
         temporary: whether a folder that is given is removed too.
@@ -50,16 +52,15 @@ class LocalFederation:
     def __init__(
         self,
         sites: Sequence[str],
-        problem: str | Mapping[str, str],
+        data: str | SiteData | Mapping[str, str | SiteData],
         folder: Path | None = None,
         timeout: float = 60.0,
         temporary: bool = False,
         policy: Path | Policy | None = None,
     ) -> None:
         self.sites = list(sites)
-        if isinstance(problem, str):
-            problem = dict.fromkeys(sites, problem)
-        self.problems = {site: problem[site] for site in sites}
+        each = data if isinstance(data, Mapping) else dict.fromkeys(sites, data)
+        self.data = {site: each[site] for site in sites}
         self.timeout = timeout
         self.policy = policy
         self._given = folder
@@ -87,8 +88,8 @@ class LocalFederation:
             (self.folder / "tmp").mkdir(exist_ok=True)
             self.kits = provision(self.folder / "kits", self.sites)
             prepare_server(self.kits.server)
-            for site, problem in self.problems.items():
-                prepare_site(self.kits.sites[site], problem, self.policy)
+            for site, own in self.data.items():
+                prepare_site(self.kits.sites[site], own, self.policy)
             # the server first: a site that finds none waits a second before it tries again
             self.start_server()
             offsets = {site: self._launch(site) for site in self.sites}

@@ -254,7 +254,7 @@ def carry_out(
                     f"{why}. When that is mended, {how_to_resume(asked, kept)}"
                 )
             again, job = again + 1, None
-            say(f"{why}; {taken_up(kept)} ({again} of {restarts})")
+            say(f"{why}; {taken_up(kept, asked)} ({again} of {restarts})")
 
 
 def _jobs(admin: Admin, asked: dict[str, Any]) -> dict[str, Status]:

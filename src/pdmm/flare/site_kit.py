@@ -1,38 +1,38 @@
-"""What a site's kit holds beside FLARE's own files: its problem, its policy and its audit."""
+"""What a site's kit holds beside FLARE's own files: its data, its policy and its audit."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pdmm.common.whole_files import write_whole
 from pdmm.engines.sites.site import Site
 from pdmm.flare.names import POLICY, SETTINGS
 from pdmm.flare.private_errors import FOLDER
-from pdmm.flare.site_problem import load
+from pdmm.flare.site_data import SiteData, data_of
 from pdmm.privacy.audit import FILE, Audit, Entry, entries_of
 from pdmm.privacy.identity import Identity
 from pdmm.privacy.policy import Policy
 from pdmm.privacy.policy_file import policy_text
 
+if TYPE_CHECKING:
+    from pdmm.study import TableSite
+
 SIGNER = ".__nvfl_submitter.crt"  # in a job: the certificate of who signed it
 
 
-def site_of_kit(kit: Path, by: str = "") -> Site:
+def site_of_kit(kit: Path, by: str = "") -> "Site | TableSite":
     """The site that a kit was prepared for, with its policy and its audit.
 
     Args:
         kit: the start-up kit.
         by: who submitted the run.
     """
-    settings = settings_of(kit)
-    return Site(
-        load(settings["problem"]),
-        policy_of(kit),
-        folder=kit / FOLDER,
-        table=settings["problem"],
-        identity=Identity.of_kit(kit),
-        by=by,
-    )
+    return held_by(kit).site(policy_of(kit), kit / FOLDER, Identity.of_kit(kit), by)
+
+
+def held_by(kit: Path) -> SiteData:
+    """What the site has: a table, or a problem of its own."""
+    return data_of(settings_of(kit))
 
 
 def settings_of(kit: Path) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def write_policy(kit: Path, policy: Path | Policy | None) -> Path:
 
 def audit_of(kit: Path) -> Audit:
     """What has left the site, of the table that its kit names."""
-    return Audit(kit / FOLDER, settings_of(kit)["problem"])
+    return Audit(kit / FOLDER, held_by(kit).name)
 
 
 def earlier_audit(kit: Path) -> Audit:

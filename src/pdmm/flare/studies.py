@@ -4,20 +4,29 @@ import json
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from pdmm import Huber
 from pdmm.common.checks import not_negative, positive, switch
 from pdmm.common.whole_files import write_whole
+from pdmm.flare.admin import Admin
 from pdmm.flare.following import Times
+from pdmm.flare.job import RUN, SUMMARY
 from pdmm.flare.job_status import read_outcome
 from pdmm.flare.results import result_of_json
-from pdmm.flare.runs import Done, RunError, carry_out, check_result, checked_name, new_name
+from pdmm.flare.runs import (
+    Done,
+    RunError,
+    carry_out,
+    check_result,
+    checked_name,
+    new_name,
+    resumption,
+)
 from pdmm.flare.server_study import FIT, STUDY
-from pdmm.problems.glm.families import Huber
 from pdmm.study import Description, Evaluation
 from pdmm.tables.fitted import Fit, load
 from pdmm.tables.formulas import read_formula
@@ -33,6 +42,8 @@ Say = Callable[[str], object]
 class Found(NamedTuple):
     """What came of a study."""
 
+    kind: str
+    """"fit", "describe" or "evaluate"."""
     value: Any
     """A fit, a description or an evaluation."""
     times: Times | None
@@ -123,11 +134,39 @@ def run_evaluation(kit: Path, model: Fit | str | Path, asking: Asking) -> Found:
     return _carried_out(kit, asking.settings("evaluate") | {"model": body}, asking)
 
 
+def resume_study(
+    kit: Path,
+    name: str,
+    asking: Asking,
+    timeout: float | None = None,
+    patience: float | None = None,
+) -> Found:
+    """Follow a study that goes on, fetch what came of one that is done, or do it again.
+
+    Args:
+        kit: an admin's start-up kit.
+        name: of the run.
+        asking: which sites, and how it is shown; the rest stays as it was.
+        timeout: another one than before.
+        patience: another one than before.
+    """
+    return _carried_out(kit, resumption(name, timeout=timeout, patience=patience), asking)
+
+
+def kind_of(kit: Path, name: str, wait: float) -> str:
+    """What kind of run has this name: "run", or that of a study."""
+    with Admin(kit, patience=wait) as admin:
+        jobs = [str(job["job_id"]) for job in admin.jobs() if job.get("job_name") == name]
+        kinds = [(admin.described(job).get(SUMMARY) or {}).get("kind", RUN) for job in jobs]
+    # a job that resumes says of itself that it is a run
+    return next((kind for kind in kinds if kind != RUN), RUN)
+
+
 def _carried_out(kit: Path, asked: dict[str, Any], asking: Asking) -> Found:
     return carry_out(
         kit,
         asked,
-        partial(_fetched, asked["kind"]),
+        _fetched,
         sites=asking.sites,
         restarts=asking.restarts,
         wait=asking.wait,
@@ -136,7 +175,7 @@ def _carried_out(kit: Path, asked: dict[str, Any], asking: Asking) -> Found:
     )
 
 
-def _fetched(kind: Kind, done: Done) -> Found:
+def _fetched(done: Done) -> Found:
     with tempfile.TemporaryDirectory(prefix="pdmm-study-") as place:
         folder = Path(place)
         done.admin.result(done.job, folder)
@@ -151,7 +190,9 @@ def _fetched(kind: Kind, done: Done) -> Found:
             "evaluate": _evaluation,
         }
         times = done.times(read_outcome(folder))
-        return Found(readers[kind](said, folder), times, tuple(said["warnings"]))
+        return Found(
+            said["kind"], readers[said["kind"]](said, folder), times, tuple(said["warnings"])
+        )
 
 
 def _fit(said: dict[str, Any], folder: Path) -> Fit:

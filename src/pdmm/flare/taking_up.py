@@ -12,13 +12,17 @@ def has_checkpoint(said: bool | None, asked: dict[str, Any]) -> bool | None:
     """
     if said is not None:
         return said
+    if asked.get("kind"):  # a study is short, and is done again
+        return False
     if asked.get("verify") == "sites" or asked.get("secure") is True:
         return False
     return True if asked.get("secure") is False else None
 
 
-def taken_up(kept: bool | None) -> str:
+def taken_up(kept: bool | None, asked: dict[str, Any]) -> str:
     """What is done with a run whose job has ended early, in words."""
+    if asked.get("kind"):
+        return "the study begins again"
     if kept is None:
         return "submitting the run again"
     if kept:
@@ -32,6 +36,8 @@ def taken_up(kept: bool | None) -> str:
 def how_to_resume(asked: dict[str, Any], kept: bool | None) -> str:
     """What the researcher can do about it, in words."""
     command = f"pdmm federate resume {asked['run']} --kit ... --out ..."
+    if asked.get("kind"):
+        return f"to do the study again: {command.removesuffix(' --out ...')}"
     if kept:
         return f"to go on from its checkpoint: {command}"
     if kept is None:

@@ -3,6 +3,18 @@
 from pdmm.study.asked import describe, evaluate, fit
 from pdmm.study.description import Description
 from pdmm.study.evaluation import Evaluation
+from pdmm.study.held_table import HeldTable
+from pdmm.study.table_outlook import TableOutlook, table_outlook
 from pdmm.study.table_site import TableSite
 
-__all__ = ["Description", "Evaluation", "TableSite", "describe", "evaluate", "fit"]
+__all__ = [
+    "Description",
+    "Evaluation",
+    "HeldTable",
+    "TableOutlook",
+    "TableSite",
+    "describe",
+    "evaluate",
+    "fit",
+    "table_outlook",
+]

@@ -8,6 +8,7 @@ from pdmm.cli.federate import (
     node_commands,
     run_commands,
     status_command,
+    study_commands,
 )
 
 app = typer.Typer(
@@ -19,6 +20,9 @@ app.command()(kit_commands.site)
 app.command()(kit_commands.server)
 app.command()(kit_commands.check)
 app.command()(kit_commands.audit)
+app.command()(study_commands.describe)
+app.command()(study_commands.fit)
+app.command()(study_commands.evaluate)
 app.command()(node_commands.start)
 app.command()(node_commands.stop)
 app.command()(run_commands.submit)

@@ -1,28 +1,44 @@
 """``pdmm federate site``, ``server``, ``check`` and ``audit``: what operators do with a kit."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pdmm.cli.federate import options
 from pdmm.cli.federate.options import Kit
 from pdmm.cli.federate.policy_words import (
     HEADINGS,
     count_words,
     entry_words,
+    left_words,
     lines_of,
+    problem_words,
     table_words,
     who_words,
 )
 from pdmm.cli.federate.showing import Say, explained, speaker
 from pdmm.cli.terminal import terminal
 
+if TYPE_CHECKING:
+    from pdmm.flare.site_data import SiteData
+
 
 def site(
     kit: Kit,
+    table: Annotated[
+        Path | None, typer.Option(help="The site's rows, a CSV or Parquet file: no code is needed.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="age,sex,...: the columns that studies may use; all, if left out."),
+    ] = None,
     problem: Annotated[
-        str, typer.Option(help="module:function or file.py:function that returns the problem.")
-    ],
+        str | None,
+        typer.Option(
+            help="Instead of a table: module:function or file.py:function that returns a problem."
+        ),
+    ] = None,
     policy: Annotated[
         Path | None,
         typer.Option(
@@ -37,50 +53,80 @@ def site(
         bool, typer.Option("--try/--no-try", help="Make the problem once, to see that it can be.")
     ] = True,
 ) -> None:
-    """Prepare a site's start-up kit: its problem, and what may be asked of it. Run it at the site.
+    """Prepare a site's start-up kit: its table, and what may be asked of it. Run it at the site.
 
     The site itself enforces its policy, whatever the server or a researcher does.
     """
     console = terminal()
     say = speaker(console)
     with explained(console):
-        from pdmm.flare.kits import CLASSES, prepare_site, tried_problem
+        from pdmm.flare.kits import CLASSES, prepare_site
         from pdmm.flare.names import POLICY
         from pdmm.flare.private_errors import FILE, FOLDER
         from pdmm.flare.site_kit import fingerprint
 
-        made = tried_problem(problem) if attempt or dry_run else None
+        data = _data(table, columns, problem)
+        allowed = _what_is_allowed(kit, data, policy, attempt or dry_run)
         if dry_run:
-            say(f"{problem}: {made!r}")
-            _say_what_is_allowed(say, kit, made, policy)
+            say(f"The site's {data.words}")
+            for line in allowed:
+                say(line)
             say("Nothing was written.")
             return
-        removed = prepare_site(kit, problem, policy)
+        removed = prepare_site(kit, data, policy)
         say(f"{kit} is prepared.")
-        told = "not tried" if made is None else repr(made)
-        say(f"- its problem is {problem}: {told}; it is made when a run begins, and stays here")
+        say(f"- its {data.words}; it is read when a run begins, and stays here")
         _say_what_may_run(say, CLASSES["site"], removed)
         say("- jobs must be pdmm's own and signed by their sender; none may bring code")
         say("- the server can read no file, log or setting of this site, whoever asks it to")
-        say(f"- what your function says when it fails is kept in {kit / FOLDER / FILE}")
+        say(f"- what goes wrong at the site is kept in {kit / FOLDER / FILE}")
         say(f"- its certificate has the SHA-256 {fingerprint(kit)}: partners may name it")
         say(f"What it allows is in {kit / 'local' / POLICY}, with the reason for each limit:")
-        _say_what_is_allowed(say, kit, made, None)
+        for line in allowed:
+            say(line)
         _say_how_to_go_on(say, kit)
 
 
-def _say_what_is_allowed(say: Say, kit: Path, made: Any, policy: Path | None) -> None:
-    """What the policy means for the site's table."""
-    from pdmm.flare.site_kit import earlier_audit, policy_of
-    from pdmm.privacy.outlook import outlook
+def _data(table: Path | None, columns: str | None, problem: str | None) -> "SiteData":
+    """What the site has, by the options."""
+    from pdmm.flare.site_data import own_problem, own_table
+
+    if (table is None) == (problem is None):
+        raise ValueError(
+            "give --table FILE, or --problem file.py:function for a problem of your own"
+        )
+    if problem is not None:
+        if columns is not None:
+            raise ValueError("--columns goes with --table: a problem has the columns it has")
+        return own_problem(problem)
+    assert table is not None
+    return own_table(table, options.names(columns, "--columns"))
+
+
+def _what_is_allowed(kit: Path, data: "SiteData", policy: Path | None, attempt: bool) -> list[str]:
+    """What the policy means for what the site has, line by line."""
+    from pdmm.flare.site_data import OwnTable
+    from pdmm.flare.site_kit import policy_of
     from pdmm.privacy.policy import Policy
 
     held = policy_of(kit) if policy is None else Policy.read(policy)
-    for line in who_words(held):
-        say(line)
-    if made is not None:
-        for line in table_words(outlook(made, held, earlier_audit(kit))):
-            say(line)
+    lines = who_words(held)
+    if isinstance(data, OwnTable):
+        from pdmm.study import table_outlook
+
+        return [*lines, *table_words(table_outlook(data.read(held), held), held)]
+    return [*lines, *_of_problem(kit, data, held)] if attempt else lines
+
+
+def _of_problem(kit: Path, data: Any, policy: Any) -> list[str]:
+    from pdmm.flare.site_kit import earlier_audit
+    from pdmm.privacy.outlook import outlook
+
+    made = data.tried()
+    return [
+        f"- made once, it is {made!r}",
+        *problem_words(outlook(made, policy, earlier_audit(kit))),
+    ]
 
 
 def audit(
@@ -100,18 +146,14 @@ def audit(
     console = terminal()
     say = speaker(console)
     with explained(console):
-        from pdmm.flare.kits import tried_problem
-        from pdmm.flare.site_kit import audit_of, begin_anew, entries, policy_of, settings_of
-        from pdmm.privacy.contents import contents_of
+        from pdmm.flare.site_kit import audit_of, begin_anew, entries, policy_of
 
         if reset:
             begin_anew(kit)
             say("The count begins from 0 again; the audit says so.")
         policy = policy_of(kit)
-        table = contents_of(
-            tried_problem(settings_of(kit)["problem"]), policy.stated_rows, policy.stated_columns
-        )
-        for line in count_words(audit_of(kit), policy, table.size):
+        found = audit_of(kit)
+        for line in (_left(kit, policy, found.numbers), count_words(found)):
             say(line)
         asked = [e for e in entries(kit) if run is None or e.run.rpartition("/")[0] == run]
         shown = asked[-last:] if last else []
@@ -119,6 +161,21 @@ def audit(
             for line in lines_of([HEADINGS, *map(entry_words, shown)]):
                 say(line)
         say(f"{len(shown)} of {len(asked)} questions are shown.")
+
+
+def _left(kit: Path, policy: Any, numbers: int) -> str:
+    """How much has left, beside what there is."""
+    from pdmm.flare.site_data import OwnTable
+    from pdmm.flare.site_kit import held_by
+    from pdmm.privacy.contents import contents_of
+
+    data = held_by(kit)
+    share = policy.max_numbers_out_share
+    if isinstance(data, OwnTable):
+        held = data.read(policy)
+        return left_words(numbers, len(held.for_fits), None, share)
+    found = contents_of(data.tried(), policy.stated_rows, policy.stated_columns)
+    return left_words(numbers, found.rows, found.columns, share)
 
 
 def server(kit: Kit) -> None:

@@ -70,8 +70,8 @@ def secure(text: str) -> Any:
     return known[text]
 
 
-def names(text: str | None) -> list[str] | None:
-    """The names of sites.
+def names(text: str | None, option: str = "--sites") -> list[str] | None:
+    """The names of sites, or of columns.
 
     >>> names("north, south")
     ['north', 'south']
@@ -80,8 +80,19 @@ def names(text: str | None) -> list[str] | None:
         return None
     found = [name.strip() for name in text.split(",")]
     if "" in found or len(set(found)) < len(found):
-        raise ValueError(f"--sites must be site,other, each of them once, got {text!r}")
+        raise ValueError(f"{option} must be names like a,b, each of them once, got {text!r}")
     return found
+
+
+def ending(path: Path | None, wanted: str) -> Path | None:
+    """A file whose name must end so.
+
+    >>> ending(Path("model.pdmm"), ".pdmm")
+    PosixPath('model.pdmm')
+    """
+    if path is not None and path.suffix.lower() != wanted:
+        raise ValueError(f"{path} must end in {wanted}")
+    return path
 
 
 def regulariser(l1: float | None, l2: float | None) -> pdmm.Regulariser | None:

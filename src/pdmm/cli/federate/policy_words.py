@@ -1,14 +1,42 @@
 """What a site's policy means for its table, and what its audit has, in words."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pdmm.privacy.audit import Audit, Entry
 from pdmm.privacy.outlook import Outlook
 from pdmm.privacy.policy import Policy
 
+if TYPE_CHECKING:
+    from pdmm.study import TableOutlook
 
-def table_words(found: Outlook) -> list[str]:
-    """What the site's table is like, and whether studies may ask about it."""
+
+def table_words(found: "TableOutlook", policy: Policy) -> list[str]:
+    """What the site's table is like, and which columns studies may use."""
+    lines = [f"- fits are about {found.rows:,} rows, and studies hear of sums over them"]
+    if found.aside:
+        lines[0] += f"; {found.aside:,} more are set aside, on which models are evaluated"
+    else:
+        lines.append("- no rows are set aside for evaluation: evaluation_share is 0")
+    lines.extend(f"- no study may ask about this table: {each}" for each in found.objections)
+    rows = [("column", "kind", "missing", "values", "rarest", "")]
+    for one in found.columns:
+        missing = f"{one.missing:.1%}" if one.missing else ""
+        levels = "" if one.levels is None else f"{one.levels:,}"
+        rarest = "" if one.rarest is None else f"{one.rarest:,} rows"
+        rows.append((one.name, one.kind, missing, levels, rarest, one.remark))
+    lines += ["", *(f"  {line}" for line in lines_of(rows)), ""]
+    lines.append(
+        f"A study of k parameters may have at most {policy.max_rounds:,} rounds, and k may be "
+        f"{int(policy.max_parameters_per_row * found.rows):,} at most."
+        if policy.max_parameters_per_row < 1e9
+        else "Studies may have any number of parameters."
+    )
+    return lines
+
+
+def problem_words(found: Outlook) -> list[str]:
+    """What the rows behind a problem are like, and whether studies may ask about them."""
     contents = found.contents
     lines = [
         f"- the table has {contents.rows:,} rows and {contents.columns:,} columns that vary; the "
@@ -79,15 +107,31 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def count_words(audit: Audit, policy: Policy, size: int) -> list[str]:
-    """What has left of a table of so many numbers."""
-    share = audit.numbers / size if size else 0.0
-    return [
-        f"{audit.numbers:,} numbers have left of a table of {size:,}: a share of {share:.3f}, and "
-        f"max_numbers_out_share is {policy.max_numbers_out_share:g}",
+def left_words(numbers: int, rows: int, columns: int | None, most: float) -> str:
+    """What has left of a table, and how much may.
+
+    >>> left_words(250, 100, 10, 0.5)
+    '250 numbers have left of a table of 1,000: a share of 0.250, and max_numbers_out_share is 0.5'
+    >>> left_words(250, 100, None, 0.5)
+    '250 numbers have left of a table of 100 rows: a study of k columns may take it to 50 k'
+    """
+    said = f"{numbers:,} numbers have left of a table of "
+    if columns is not None:
+        size = rows * columns
+        share = numbers / size if size else 0.0
+        limit = f"max_numbers_out_share is {most:g}"
+        return f"{said}{size:,}: a share of {share:.3f}, and {limit}"
+    if most == float("inf"):
+        return f"{said}{rows:,} rows, and max_numbers_out_share has no limit"
+    return f"{said}{rows:,} rows: a study of k columns may take it to {most * rows:,.0f} k"
+
+
+def count_words(audit: Audit) -> str:
+    """What happened in the last day."""
+    return (
         f"In the last 24 hours {audit.begun_today()} runs began and {audit.refused_today()} "
-        "questions were refused",
-    ]
+        "questions were refused"
+    )
 
 
 def lines_of(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from pdmm.cli.federate import options
 from pdmm.cli.federate.options import Force, Kit, Lines, Number, Out, Restarts, Wait
 from pdmm.cli.federate.showing import explained, progress, speaker, summary, times_words
+from pdmm.cli.federate.study_commands import check_places, followed, tell
 from pdmm.cli.terminal import terminal
 
 
@@ -131,7 +132,10 @@ def _complete(
 def resume(
     name: Annotated[str, typer.Argument(help="The run's name.")],
     kit: Kit,
-    out: Out,
+    out: Annotated[
+        Path | None, typer.Option(help="As of the run: a model file, or a table of a study.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Of a fit: the HTML page to write.")] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Another number of rounds, in all.")
     ] = None,
@@ -149,15 +153,31 @@ def resume(
     force: Force = False,
     lines: Lines = False,
 ) -> None:
-    """Go on with a run from its checkpoint at the server, and fetch the model.
+    """Go on with a run or a study, and fetch what comes of it.
 
-    A run that still goes on is followed; one that had come to its end gives its model again. A run
-    with secure sums, or whose sites compute x, has no checkpoint: it begins again.
+    One that still goes on is followed; one that had come to its end gives its model again. A run
+    goes on from its checkpoint at the server. A study, and a run with secure sums or whose sites
+    compute x, has no checkpoint: it begins again.
     """
     console = terminal()
     with explained(console):
-        from pdmm.flare import runs
+        from pdmm.flare import runs, studies
+        from pdmm.flare.job import RUN
 
+        check_places(out, report, force)
+        if studies.kind_of(kit, name, wait) != RUN:
+            asking = studies.Asking(
+                sites=options.names(sites), run=name, restarts=restarts, wait=wait
+            )
+
+            def again(how: studies.Asking) -> studies.Found:
+                return studies.resume_study(kit, name, how, timeout, patience)
+
+            found = followed(console, kit, asking, lines, out, again)
+            tell(console, found, out, report)
+            return
+        if out is None:
+            raise ValueError(f"give --out, a file for the model of the run {name}")
         asked = runs.resumption(name, rounds=rounds, timeout=timeout, patience=patience)
         how = {"sites": options.names(sites), "restarts": restarts, "wait": wait, "force": force}
         _complete(console, kit, asked, out, how, lines)

@@ -111,8 +111,8 @@ def node_words(node: "NodeState") -> list[str]:
     kind = "site" if node.is_site else "server"
     lines = [f"{node.name}, a {kind} of {node.organisation}; {_versions(node.versions)}"]
     lines += [f"  {line}" for line in (_process(node), *_server(node), *_work(node.runs))]
-    if node.problem:
-        lines.append(f"  problem: {node.problem}")
+    if node.data:
+        lines.append(f"  {node.data}")
         lines.append(f"  policy: {node.policy}")
     if node.left is not None:
         lines.append(f"  {node.left:,} numbers have left: pdmm federate audit shows them")
