@@ -14,6 +14,7 @@ KEPT = 500  # rounds of which each can still be told, to an onlooker who looks n
 # What the sites are asked for before the first round, by the verb of the question.
 PHASES = {
     "hello": "asking the sites for their problems",
+    "table": "asking the sites to open their tables",
     "check": "asking the sites whether they can take part",
     "join": "having the sites make sure of each other",
     "open": "agreeing on the terms of the run",

@@ -1,6 +1,7 @@
 """What a site's policy means for its table, and what its audit has, in words."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from pdmm.privacy.audit import Audit, Entry
@@ -26,12 +27,9 @@ def table_words(found: "TableOutlook", policy: Policy) -> list[str]:
         rarest = "" if one.rarest is None else f"{one.rarest:,} rows"
         rows.append((one.name, one.kind, missing, levels, rarest, one.remark))
     lines += ["", *(f"  {line}" for line in lines_of(rows)), ""]
-    lines.append(
-        f"A study of k parameters may have at most {policy.max_rounds:,} rounds, and k may be "
-        f"{int(policy.max_parameters_per_row * found.rows):,} at most."
-        if policy.max_parameters_per_row < 1e9
-        else "Studies may have any number of parameters."
-    )
+    share = policy.max_parameters_per_row
+    most = "any number of" if share == inf else f"at most {share * found.rows:,.0f}"
+    lines.append(f"- a study may have {most} parameters, and at most {policy.max_rounds:,} rounds")
     return lines
 
 

@@ -13,6 +13,7 @@ Show = Callable[[dict[str, Any]], None]
 SLOW = 2.0  # seconds without an answer after which a site is worth a word
 AGAIN = 15.0  # seconds after which a line that says what is waited for is said again
 BAR = 12  # characters
+MANY = 3  # sites that are named, at most
 
 
 @contextmanager
@@ -154,9 +155,15 @@ def awaited(told: dict[str, Any]) -> str:
 
     >>> awaited({"waiting": {"hospital-a": 0.1, "hospital-b": 12.3}})
     'waiting for hospital-b, silent for 12 s'
+    >>> awaited({"waiting": {"a": 4.0, "b": 12.3, "c": 5.0, "d": 6.0}})
+    'waiting for 4 sites, silent for up to 12 s'
     """
     waiting = told.get("waiting") or {}
-    parts = [f"{name}, silent for {waiting[name]:.0f} s" for name in silent(told)]
+    names = silent(told)
+    if len(names) > MANY:
+        longest = max(waiting[name] for name in names)
+        return f"waiting for {len(names)} sites, silent for up to {longest:.0f} s"
+    parts = [f"{name}, silent for {waiting[name]:.0f} s" for name in names]
     return f"waiting for {'; '.join(parts)}" if parts else ""
 
 

@@ -58,8 +58,7 @@ def _columns(found: "Description") -> list[str]:
     """A line for each column, below a heading; nothing where there is none."""
     rows = []
     for name, row in found.columns.iterrows():
-        share = row.get("missing", 0.0)
-        missing = f"{share:.1%}" if share else ""
+        missing = f"{row['missing']:.1%}" if "missing" in row else "not told"
         rows.append((str(name), str(row["kind"]), missing, _short(str(row["levels"]))))
     if not rows:
         return []
