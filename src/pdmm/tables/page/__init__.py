@@ -7,26 +7,17 @@ from pdmm.common.whole_files import write_whole
 from pdmm.tables.page import convergence, diagnostics, site_tests
 from pdmm.tables.page.asked import asked
 from pdmm.tables.page.coefficients import coefficients
-from pdmm.tables.page.elements import Html, joined, paragraph, tag
-from pdmm.tables.page.headline import headline
-from pdmm.tables.page.origins import key_figures, origins, privacy
+from pdmm.tables.page.elements import Html, joined, tag
+from pdmm.tables.page.origins import origins
+from pdmm.tables.page.privacy import privacy
 from pdmm.tables.page.style import STYLE
+from pdmm.tables.page.top import top
 from pdmm.tables.page.words import heading
 
 if TYPE_CHECKING:
     from pdmm.tables.fitted import Fit
 
 __all__ = ["render", "write_report"]
-
-PARTS = {
-    "asked": "What was asked",
-    "answer": "The answer",
-    "sites": "The sites",
-    "diagnostics": "Diagnostics",
-    "convergence": "Certificate",
-    "privacy": "What left the sites",
-    "origins": "Reproduce and cite",
-}
 
 # A browser that obeys this loads nothing, whatever the names of columns and levels may contain.
 NOTHING_LOADED = (
@@ -80,36 +71,9 @@ def render(fit: "Fit") -> str:
         origins(fit),
     ]
     body = tag(
-        "body", _top(fit, title), tag("main", joined(sections, by="\n")), tag("footer", _foot(fit))
+        "body", top(fit, title), tag("main", joined(sections, by="\n")), tag("footer", _foot(fit))
     )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en-GB')}\n"
-
-
-def _top(fit: "Fit", title: str) -> Html:
-    links = [tag("a", words, href=f"#{name}") for name, words in PARTS.items()]
-    return tag(
-        "header",
-        paragraph("A model fitted to tables that stay at their sites", kind="over"),
-        tag("h1", title),
-        paragraph(tag("code", fit.formula), kind="formula"),
-        key_figures(fit),
-        _short(fit),
-        tag("nav", joined(links, by="\n"), aria_label="Parts of this page"),
-    )
-
-
-def _short(fit: "Fit") -> Html:
-    said = [
-        headline(fit),
-        site_tests.in_short(fit),
-        diagnostics.in_short(fit),
-        convergence.in_short(fit),
-    ]
-    if fit.certificate.gap is None:
-        # Nobody should read on as if the numbers were final.
-        said = [said[-1], *said[:-1]]
-    each = [tag("li", words) for words in said if words]
-    return tag("div", tag("h2", "In short"), tag("ul", *each), class_="short")
 
 
 def _foot(fit: "Fit") -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pdmm.tables.page.between_sites import about_sums, between_sites
 from pdmm.tables.page.elements import Html, joined, paragraph, section, tag, terms
 from pdmm.tables.page.numbers import counted, listed
 from pdmm.tables.page.words import MODELS, capital, modelled
@@ -39,27 +40,42 @@ def _facts(fit: "Fit") -> Iterator[tuple[str, Any]]:
         yield "Tied times", f"{capital(stored.ties)}’s method."
     if stored.delta is not None:
         yield "Huber’s delta", f"{stored.delta:g}, in units of the outcome."
-    yield "Offset", _expression(stored.offset, ", added to the linear predictor.")
-    yield "Weights", _expression(stored.weights, ": how often each row counts.")
-    yield "Penalty", _penalty(fit)
+    if stored.offset is not None:
+        yield "Offset", joined([tag("code", stored.offset), ", added to the linear predictor."])
+    if stored.weights is not None:
+        yield "Weights", joined([tag("code", stored.weights), ": how often each row counts."])
+    if stored.penalised:
+        yield "Penalty", _penalty(fit)
+    absent = _absent(fit)
+    if absent:
+        yield capital(listed(absent)), "None."
     yield "Missing values", f"{capital(MISSING[stored.missing])}.{_left_out(fit)}"
     yield "Reference levels", _levels(fit)
     if not fit.why_no_errors:
         yield "Standard errors", f"{capital(COVARIANCES[stored.covariance])}."
     if stored.client is not None:
-        yield "Sites", joined(["Told apart by the column ", tag("code", stored.client), "."])
+        yield "Sites", _named_by(fit, tag("code", stored.client))
 
 
-def _expression(text: str | None, meaning: str) -> Any:
-    if text is None:
-        return "None."
-    return joined([tag("code", text), meaning])
+def _named_by(fit: "Fit", column: Html) -> Html:
+    if between_sites(fit.stored) is None:
+        return joined(["Told apart by the column ", column, "."])
+    return joined(["The column ", column, " holds their names."])
+
+
+def _absent(fit: "Fit") -> list[str]:
+    """What a model may have, and this one has not."""
+    stored = fit.stored
+    there = {
+        "offset": stored.offset is not None,
+        "weights": stored.weights is not None,
+        "penalty": stored.penalised,
+    }
+    return [name for name, has in there.items() if not has]
 
 
 def _penalty(fit: "Fit") -> str:
     stored = fit.stored
-    if not stored.penalised:
-        return "None."
     parts = []
     if stored.l1 > 0:
         parts.append(f"l1 = {stored.l1:.6g}, the weight of the sum of the absolute coefficients")
@@ -110,7 +126,8 @@ def _dot(fit: "Fit") -> Html | None:
 
 
 def _notes(fit: "Fit") -> Html | None:
-    if not fit.notes:
+    notes = [note for note in fit.notes if not about_sums(note)]
+    if not notes:
         return None
-    each = [tag("li", f"{capital(note)}.") for note in fit.notes]
+    each = [tag("li", f"{capital(note)}.") for note in notes]
     return joined([tag("h3", "Notes on how the data were read"), tag("ul", *each)])

@@ -9,7 +9,16 @@ import numpy as np
 
 from pdmm.tables.page import axes
 from pdmm.tables.page.axes import Axis
-from pdmm.tables.page.elements import Html, joined, paragraph, scrolled, section, table, tag
+from pdmm.tables.page.elements import (
+    Html,
+    captioned,
+    joined,
+    paragraph,
+    scrolled,
+    section,
+    table,
+    tag,
+)
 from pdmm.tables.page.estimates import Estimate, estimates
 from pdmm.tables.page.numbers import (
     NOTHING,
@@ -20,7 +29,7 @@ from pdmm.tables.page.numbers import (
     p_value,
     written,
 )
-from pdmm.tables.page.words import capital, ratio_name, reference_class
+from pdmm.tables.page.words import ratio_name, reference_class, why_no_errors
 from pdmm.tables.summary import COVARIANCES
 
 if TYPE_CHECKING:
@@ -45,7 +54,7 @@ def coefficients(fit: "Fit") -> Html:
 def _why_no_errors(fit: "Fit", rows: Sequence[Estimate]) -> Html | None:
     if not fit.why_no_errors:
         return None
-    said = f"{capital(fit.why_no_errors)}."
+    said = why_no_errors(fit)
     zeros = sum(1 for row in rows if row.value == 0 and not row.intercept)
     if fit.stored.l1 > 0:
         total = sum(1 for row in rows if not row.intercept)
@@ -71,7 +80,7 @@ def _table(fit: "Fit", rows: Sequence[Estimate]) -> Html:
         caption += f", with 95% intervals; standard errors {errors}"
     return tag(
         "table",
-        tag("caption", caption),
+        captioned(caption),
         tag("thead", tag("tr", *heads)),
         *bodies,
         class_="forest",

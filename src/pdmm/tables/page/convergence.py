@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pdmm.tables.page.axes import Axis
+from pdmm.tables.page.between_sites import about_sums
 from pdmm.tables.page.curves import curve, figure, levels_of, power, ticks_of
 from pdmm.tables.page.elements import Html, paragraph, section, tag, terms
 from pdmm.tables.page.numbers import in_bytes, number
@@ -46,28 +47,43 @@ def in_short(fit: "Fit") -> str:
 def _meaning(fit: "Fit") -> str:
     certificate = fit.certificate
     if certificate.gap is None:
-        return (
-            "Treat the coefficients as unfinished: more rounds, or another method, may move them."
-        )
+        return _unproven(fit)
+    bounded = certificate.standard_errors is None
+    known = "gradients and the least curvature" if bounded else "gradients and curvature"
     said = (
-        "This is proven from the gradients and curvature of all sites at the answer, rounding "
-        "included; it does not rest on how the run looked."
+        f"This is proven from the {known} of all sites at the answer, rounding included; it does "
+        "not rest on how the run looked."
     )
+    if certificate.proviso:
+        said += f" It holds {certificate.proviso}: no proof knows more of the data than sites say."
     bound = certificate.standard_errors
     if bound is not None and not fit.stored.penalised and bound < NEGLIGIBLE:
         said += " That is far below the last digit that the table of coefficients shows."
     return said
 
 
+def _unproven(fit: "Fit") -> str:
+    said = "Treat the coefficients as unfinished: more rounds, or another method, may move them."
+    if not fit.stored.no_errors:
+        return said
+    return (
+        f"{said} How far they are from the answer on the pooled table cannot be proven from "
+        "gradients alone: a proof needs the sites’ Hessians, as standard errors do."
+    )
+
+
 def _facts(fit: "Fit") -> Iterator[tuple[str, Any]]:
     how = fit.stored.how
     up, down = how["bytes_up"], how["bytes_down"]
     yield "Rounds", how["rounds"]
+    if fit.path is not None:
+        yield "Rounds of cross-validation", fit.path.attrs["rounds"]
     yield "Sent by the sites", f"{in_bytes(up)} together, {_each(up, how['clients'])}"
     yield "Sent to the sites", f"{in_bytes(down)} together, {_each(down, how['clients'])}"
     yield "Method", tag("code", how["method"])
-    if how["choices"]:
-        yield "Why this method", f"{capital('; '.join(str(one) for one in how['choices']))}."
+    choices = [str(one) for one in how["choices"] if not about_sums(one)]
+    if choices:
+        yield "Why this method", f"{capital('; '.join(choices))}."
     yield "Why it stopped", f"{capital(str(how['reason']))}."
 
 

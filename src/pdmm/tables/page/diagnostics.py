@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pdmm.tables.inference import SCALED
+from pdmm.tables.page.between_sites import between_sites
 from pdmm.tables.page.elements import Html, paragraph, section, terms
 from pdmm.tables.page.numbers import exact, whole, written
 
@@ -46,7 +47,7 @@ def warning(fit: "Fit") -> str | None:
     """What speaks against the numbers of the page; None where nothing does."""
     if fit.stored.penalised:
         return None
-    if _has_counts(fit) and dispersion(fit) > MORE:
+    if _has_counts(fit) and dispersion(fit) > MORE and not fit.why_no_errors:
         return _overdispersed(fit)
     few = _few_events(fit)
     return few if few else None
@@ -99,14 +100,14 @@ def _sentences(fit: "Fit") -> Iterator[str]:
         yield said
     ratio = dispersion(fit)
     if _has_counts(fit) and said is None and math.isfinite(ratio):
-        verb = "less than" if ratio < LESS else "about as much as"
+        verb = _compared(ratio)
         family = "a Poisson" if fit.family == "poisson" else "a binomial"
         yield f"The outcomes vary {verb} {family} model expects: chi²/df is {ratio:.3g}."
     if fit.family == "binomial" and not _has_counts(fit):
         yield (
             "For outcomes of two classes, row by row, deviance and Pearson’s chi² do not measure "
             "how well the model fits; compare nested models by likelihood-ratio tests, and look at "
-            "calibration on new rows with fit.evaluate."
+            f"calibration {_on_new_rows(fit)}."
         )
     if fit.family == "gaussian" and fit.scale > 0:
         yield (
@@ -131,6 +132,19 @@ def _sentences(fit: "Fit") -> Iterator[str]:
             "Log-likelihood, deviance and criteria are those of the penalised coefficients; AIC "
             "and BIC count every coefficient in full, so that they do not compare penalised fits."
         )
+
+
+def _compared(ratio: float) -> str:
+    """How much outcomes vary, beside what the family expects."""
+    if ratio > MORE:
+        return "more than"
+    return "less than" if ratio < LESS else "about as much as"
+
+
+def _on_new_rows(fit: "Fit") -> str:
+    if between_sites(fit.stored) is None:
+        return "on new rows with fit.evaluate"
+    return "on rows that sites set aside, with pdmm federate evaluate"
 
 
 def _facts(fit: "Fit") -> Iterator[tuple[str, Any]]:

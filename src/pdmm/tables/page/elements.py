@@ -66,6 +66,11 @@ def terms(pairs: Iterable[tuple[str, Any]], kind: str = "facts") -> Html:
     return tag("dl", *each, class_=kind)
 
 
+def captioned(words: str) -> Html:
+    """What a table is about, which stays on the screen where the table is wider than that."""
+    return tag("caption", tag("span", words))
+
+
 def table(
     caption: str, heads: Sequence[Any], rows: Iterable[Sequence[Any]], kind: str | None = None
 ) -> Html:
@@ -75,9 +80,7 @@ def table(
         tag("tr", _cell("th", row[0], scope="row"), *(_cell("td", one) for one in row[1:]))
         for row in rows
     ]
-    return tag(
-        "table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=kind
-    )
+    return tag("table", captioned(caption), tag("thead", head), tag("tbody", *body), class_=kind)
 
 
 def _cell(name: str, inside: Any, **attributes: str) -> Html:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pdmm.tables.page.coefficients import LEVEL
 from pdmm.tables.page.estimates import Estimate, estimates
 from pdmm.tables.page.numbers import counted, decimals_for, exponential, p_value, written
-from pdmm.tables.page.words import ratio_name
+from pdmm.tables.page.words import ratio_name, why_no_errors
 
 if TYPE_CHECKING:
     from pdmm.tables.fitted import Fit
@@ -16,14 +16,10 @@ MILD = 1e-3  # a logarithm of a ratio closer to 0 than this, or further than its
 def headline(fit: "Fit") -> str:
     """The answer in two sentences."""
     rows = [row for row in estimates(fit) if not row.intercept]
+    if fit.stored.penalised:
+        return _penalised(rows)
     if fit.why_no_errors:
-        other = sum(1 for row in rows if row.value != 0)
-        if other == 0:
-            return "The penalty set all coefficients but the intercept to 0."
-        return (
-            f"{other} of {counted(len(rows), 'coefficient')} are not 0. A penalised fit has no "
-            "standard errors or p-values."
-        )
+        return why_no_errors(fit)
     if not rows:
         return "The model has an intercept and no other coefficient."
     clear = sum(1 for row in rows if row.p < LEVEL)
@@ -36,6 +32,17 @@ def headline(fit: "Fit") -> str:
     return (
         f"{clear} of {counted(len(rows), 'coefficient')} {'has' if clear == 1 else 'have'} "
         f"p < 0.05. The evidence is strongest for {first.label}: {_effect(fit, first)}."
+    )
+
+
+def _penalised(rows: list[Estimate]) -> str:
+    other = sum(1 for row in rows if row.value != 0)
+    if other == 0:
+        return "The penalty set all coefficients but the intercept to 0."
+    verb = "is" if other == 1 else "are"
+    return (
+        f"{other} of {counted(len(rows), 'coefficient')} {verb} not 0. A penalised fit has no "
+        "standard errors or p-values."
     )
 
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from pdmm.tables.page import axes
 from pdmm.tables.page.axes import Axis
+from pdmm.tables.page.between_sites import between_sites
 from pdmm.tables.page.elements import Html, joined, paragraph, scrolled, table, tag
 from pdmm.tables.page.estimates import Estimate, estimates
 from pdmm.tables.page.numbers import counted, decimals_for, listed, p_words, written
@@ -62,6 +63,8 @@ def own_estimates(fit: "Fit", found: pd.DataFrame, differing: set[Any]) -> Html 
     if first is None:
         return None
     known = first.notna().to_numpy()
+    if not known.any() and _never_asked(fit):
+        return None
     if not known.any():
         return joined([_heading(), paragraph(_absent(fit, found, known))])
     kept = found[known]
@@ -84,6 +87,18 @@ def own_estimates(fit: "Fit", found: pd.DataFrame, differing: set[Any]) -> Html 
             _numbers(kept, rows),
         ]
     )
+
+
+def has_own_estimates(fit: "Fit") -> bool:
+    """Whether the page shows estimates of single sites."""
+    if fit.why_no_errors or len(fit.sites) < 2:
+        return False
+    return bool(fit.sites.filter(like="own ").notna().to_numpy().any())
+
+
+def _never_asked(fit: "Fit") -> bool:
+    """Whether sites of a study were not asked for estimates: without score tests they are not."""
+    return between_sites(fit.stored) is not None and fit.family == "huber"
 
 
 def _column(found: pd.DataFrame, name: str) -> Vector:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from pdmm.tables.page.elements import Html, paragraph, scrolled, section, tag
+from pdmm.tables.page.between_sites import between_sites, tells_of_each
+from pdmm.tables.page.elements import Html, captioned, paragraph, scrolled, section, tag
 from pdmm.tables.page.holm import holm
 from pdmm.tables.page.numbers import (
     NOTHING,
@@ -32,6 +33,8 @@ Vector = npt.NDArray[np.float64]
 
 def sites(fit: "Fit") -> Html:
     """The section."""
+    if not tells_of_each(fit.stored):
+        return section("sites", "The sites", *_untold(fit))
     found = numbers_of_sites(fit)
     adjusted = holm(found["pvalue"].to_numpy())
     differing = {name for name, p in zip(found.index, adjusted, strict=True) if p < LEVEL}
@@ -44,11 +47,28 @@ def sites(fit: "Fit") -> Html:
     )
 
 
+def _untold(fit: "Fit") -> Iterator[Html]:
+    """Why nothing is said of single sites, and who they are."""
+    yield paragraph(
+        "Nothing is said of single sites: how many rows each has, whether it differs from the "
+        "others and what it would have found alone appear only where the policies of all sites "
+        "allow it (",
+        tag("code", "per_site_results = true"),
+        "), and here some do not.",
+    )
+    study = between_sites(fit.stored)
+    if study is not None:
+        yield tag("h3", f"{study.counted} took part")
+        yield tag("ul", *(tag("li", name) for name in study.names), class_="who")
+
+
 def numbers_of_sites(fit: "Fit") -> pd.DataFrame:
     """``fit.sites`` in numbers: what a model file has no number for is NaN, and not None."""
     table = fit.sites
     table = table.loc[:, ~table.columns.duplicated()]
-    return table.apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    found = table.apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    absent = [name for name in ("score", "df", "pvalue") if name not in found]
+    return found.assign(**dict.fromkeys(absent, np.nan))
 
 
 def _in_words(fit: "Fit", found: pd.DataFrame, adjusted: Vector) -> Iterator[str]:
@@ -117,13 +137,17 @@ def _why_no_tests(fit: "Fit", found: pd.DataFrame) -> str:
             "Sites are not compared: score tests and the sites’ own estimates need a fit without a "
             "penalty."
         )
+    if fit.stored.no_errors:
+        return f"Sites are not compared by score tests: {fit.stored.no_errors}."
     if fit.family == "huber":
         return "Sites are not compared by score tests: Huber’s loss is no likelihood."
     return "There is no score test of a site."
 
 
-def in_short(fit: "Fit") -> str:
-    """Which sites differ, for the top of the page."""
+def in_short(fit: "Fit") -> str | None:
+    """Which sites differ, for the top of the page; None where nothing is said of each."""
+    if not tells_of_each(fit.stored):
+        return None
     found = numbers_of_sites(fit)
     return which_differ(fit, found, holm(found["pvalue"].to_numpy()))
 
@@ -144,7 +168,7 @@ def _table(fit: "Fit", found: pd.DataFrame, adjusted: Vector) -> Html:
     ]
     return tag(
         "table",
-        tag("caption", _caption(fit, tested)),
+        captioned(_caption(fit, tested)),
         tag("thead", tag("tr", *(tag("th", words, scope="col") for words in heads))),
         tag("tbody", *rows),
         tag("tfoot", _total(found, len(heads))),

@@ -43,6 +43,16 @@ pre code { overflow-wrap: normal; }
 .short h2 { font-size: 1rem; margin: 0 0 0.4em; }
 .short ul { margin: 0; padding-left: 1.1em; max-width: 100ch; }
 .short li { margin: 0.25em 0; overflow-wrap: anywhere; }
+.alert { background: var(--box); border-left: 4px solid var(--orange); border-radius: 0 6px 6px 0;
+  padding: 0.9em 1.2em; margin: 1.4em 0 0; }
+.alert h2 { font-size: 1rem; margin: 0 0 0.4em; color: var(--orange); }
+.alert ul { list-style: none; margin: 0 0 0.3em; padding: 0; max-width: 100ch; }
+.alert li { overflow-wrap: anywhere; }
+.alert p { margin: 0; }
+.who { list-style: none; display: flex; flex-wrap: wrap; gap: 0.5em; margin: 0; padding: 0;
+  max-width: none; }
+.who li { background: var(--box); border: 1px solid var(--rule); border-radius: 6px;
+  padding: 0.15em 0.7em; overflow-wrap: anywhere; }
 nav { margin-top: 1.2em; font-size: 0.92rem; }
 nav a { color: var(--blue); margin-right: 1.1em; white-space: nowrap; text-underline-offset: 3px; }
 .after { margin-top: 1.2em; }
@@ -65,6 +75,8 @@ dd { overflow-wrap: anywhere; }
 .scroll:focus-visible { outline: 2px solid var(--blue); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: 0.92rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: var(--soft); font-size: 0.9rem; padding: 0 0 0.5em; }
+caption span { display: block; position: sticky; left: 0; width: max-content;
+  max-width: min(76ch, calc(100vw - 2 * clamp(16px, 4vw, 40px))); }
 th, td { padding: 0.38em 0.65em; text-align: right; border-bottom: 1px solid var(--faint);
   white-space: nowrap; vertical-align: middle; }
 thead th { border-bottom: 1px solid var(--rule); color: var(--soft); font-weight: 500;
@@ -74,7 +86,6 @@ tbody th { font-weight: 500; max-width: 21rem; min-width: var(--name, 6rem); whi
   overflow-wrap: anywhere; }
 tfoot th, tfoot td { font-weight: 600; border-top: 1px solid var(--rule); border-bottom: 0; }
 .dense th, .dense td { padding-top: 0.14em; padding-bottom: 0.14em; }
-.plain caption { white-space: nowrap; }
 .forest { width: 100%; }
 .forest .main { font-weight: 600; }
 th.group { padding-top: 1.3em; font-weight: 650; border-bottom: 1px solid var(--rule);

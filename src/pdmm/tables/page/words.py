@@ -56,6 +56,20 @@ def ratio_name(fit: "Fit") -> str | None:
     return RATIOS.get(fit.family)
 
 
+def why_no_errors(fit: "Fit") -> str:
+    """Why there are no standard errors, in sentences; empty where there are."""
+    kept = fit.stored.no_errors
+    if not fit.stored.penalised:
+        return f"There are no standard errors, intervals or p-values: {kept}." if kept else ""
+    said = (
+        "A penalised fit has no standard errors or p-values: a penalty moves coefficients towards "
+        "0 on purpose, and the usual formulas do not know of that."
+    )
+    if kept:
+        return f"{said} A fit without a penalty would have none here either: {kept}."
+    return f"{said} Fit without l1 and l2 for them."
+
+
 def modelled(fit: "Fit") -> str:
     """The outcome in words, with the class whose odds are modelled."""
     left = outcome(fit)
