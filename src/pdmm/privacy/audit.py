@@ -7,6 +7,7 @@ disk before the answer leaves.
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,7 @@ from typing import Any
 from pdmm.common.whole_files import PRIVATE, private_folder
 
 FILE = "audit.jsonl"
+FITS, EVALUATION = "", "evaluation"  # parts of a table, each with a count of its own
 MOST_SAID = 100  # kinds of refusals that are told apart
 
 
@@ -48,6 +50,8 @@ class Entry:
     """Whether it counts among the refusals of its day."""
     table: str = ""
     """Which table of the site the question was about."""
+    part: str = FITS
+    """Which rows of it: those that fits are about, or those that are set aside for evaluation."""
 
     @classmethod
     def now(cls, **what: Any) -> "Entry":
@@ -66,7 +70,8 @@ class Audit:
     def __init__(self, folder: Path | None = None, table: str = "") -> None:
         self.path = None if folder is None else folder / FILE
         self.table = table
-        self.numbers = 0
+        self.left: Counter[str] = Counter()
+        """Numbers that have left, by part of the table."""
         self.asked: set[str] = set()
         self.runs: list[datetime] = []
         self.refusals: list[datetime] = []
@@ -141,15 +146,20 @@ class Audit:
         if entry.table != self.table:
             return
         if entry.verb == "reset":
-            self.numbers = 0
+            self.left.clear()
             self.asked.clear()
             return
         if entry.verb in ("open", "survey") and entry.outcome == "answered":
             self.runs.append(when)
         if entry.outcome == "answered":
-            self.numbers += entry.numbers
+            self.left[entry.part] += entry.numbers
             if entry.digest:
                 self.asked.add(entry.digest)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that have left, of all rows."""
+        return self.left.total()
 
     def refused_today(self) -> int:
         """Refusals of the last 24 hours."""

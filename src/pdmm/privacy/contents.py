@@ -39,6 +39,47 @@ class Contents(NamedTuple):
         return self.rows * self.columns
 
 
+def whole_table(rows: int, columns: int) -> Contents:
+    """What is known of a table before any study has said which columns it needs."""
+    return Contents(True, rows, columns, rows, None, 0, None)
+
+
+def usual_rows(table: Matrix, level: int, cell: int) -> npt.NDArray[np.bool_]:
+    """The rows whose values, and combinations of values, of discrete columns are not rare.
+
+    Args:
+        table: of one client.
+        level: rows in which a value of a discrete column must stand.
+        cell: rows in which a combination of the values of all discrete columns must stand.
+    """
+    kept = np.ones(table.shape[0], dtype=bool)
+    while kept.any():
+        common = _common(table[kept], level, cell)
+        if common.all():
+            return kept
+        kept[np.flatnonzero(kept)[~common]] = False  # what is left may be rare by now
+    return kept
+
+
+def _common(table: Matrix, level: int, cell: int) -> npt.NDArray[np.bool_]:
+    """The rows of a table that have no value, and no combination of values, that is rare in it."""
+    n, width = table.shape
+    common = np.ones(n, dtype=bool)
+    codes = []
+    for j in range(width):
+        column = _column(table, j)
+        values, code, counts = np.unique(column, return_inverse=True, return_counts=True)
+        if _levels(column) is not None:
+            common &= counts[code] >= level
+            codes.append(code)
+        elif 2 * _off_the_mode(column) < n and _off_the_mode(column) < level:
+            common &= column == values[counts.argmax()]
+    if codes:
+        cells = _cells(codes, n)
+        common &= np.bincount(cells)[cells] >= cell
+    return common
+
+
 def contents_of(problem: Problem, rows: int = 0, columns: int = 0) -> Contents:
     """Look at a problem's table.
 
@@ -126,8 +167,13 @@ def _off_the_mode(column: Vector) -> int:
 def _rarest_cell(codes: Sequence[npt.NDArray[np.int64]], rows: int) -> int | None:
     if not codes:
         return None
+    return int(np.bincount(_cells(codes, rows)).min())
+
+
+def _cells(codes: Sequence[npt.NDArray[np.int64]], rows: int) -> npt.NDArray[np.int64]:
+    """For each row, a number for the combination of its values."""
     cell = np.zeros(rows, dtype=np.int64)
     for code in codes:
         # Numbered anew after each column, so that the numbers stay small.
         cell = np.unique(cell * (DISCRETE + 1) + code, return_inverse=True)[1]
-    return int(np.bincount(cell).min())
+    return cell

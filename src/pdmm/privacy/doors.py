@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.common.checks import ClientError
-from pdmm.privacy.audit import Audit, Entry
+from pdmm.privacy.audit import FITS, Audit, Entry
 from pdmm.privacy.contents import Contents, contents_of
 from pdmm.privacy.policy import Policy
 from pdmm.privacy.questions import Question, Study, numbers_in
@@ -37,6 +37,8 @@ class Doors(RunLimits):
         self.audit = audit
         self.study: Study | None = None
         self.contents: Contents | None = None
+        self.part = FITS
+        """Which rows of the site's table the contents are of."""
         self.most = np.inf  # numbers that answers can tell, however many there are
         self.surveyed = False
         """Whether the run that begins next is one that has begun with questions about a table."""
@@ -193,10 +195,22 @@ class Doors(RunLimits):
                 counts=False,
             )
 
-    def objections(self, problem: Problem) -> list[str]:
-        """Why the site's table may not be asked about at all, in sentences; none if it may."""
+    def about(self, contents: Contents, part: str) -> None:
+        """Count what leaves from here on as what is told of these rows."""
+        self.contents = contents
+        self.part = part
+        self.most = np.inf
+
+    def objections(self, problem: Problem, part: str = FITS) -> list[str]:
+        """Why the site's table may not be asked about at all, in sentences; none if it may.
+
+        Args:
+            problem: which the table's rows make.
+            part: which of its rows.
+        """
         policy = self.policy
-        self.contents = contents_of(problem, policy.stated_rows, policy.stated_columns)
+        self.about(contents_of(problem, policy.stated_rows, policy.stated_columns), part)
+        assert self.contents is not None
         self.most = most_numbers(problem)
         return objections(problem, self.contents, policy)
 
@@ -293,6 +307,7 @@ class Doors(RunLimits):
                 by="" if study is None else study.by,
                 verb=question.verb,
                 round=question.round,
+                part=self.part,
                 max_eta=watch.max_eta,
                 effective_rows=watch.effective_rows,
                 leverage=watch.leverage,
@@ -336,4 +351,4 @@ class Doors(RunLimits):
         allowed = share * self.contents.size
         if self.most <= allowed:
             return None
-        return allowed - self.audit.numbers
+        return allowed - self.audit.left[self.part]

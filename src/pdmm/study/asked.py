@@ -1,7 +1,7 @@
 """A study at the server: a fit, a description or an evaluation, over sites that hold tables."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -13,7 +13,14 @@ from pdmm.study import description
 from pdmm.study.asked_silos import AskedSilos
 from pdmm.study.connected import Connected, Way, Without
 from pdmm.study.description import Description
-from pdmm.study.evaluation import Evaluation, auc, bin_edges, grouped, measures_of
+from pdmm.study.evaluation import (
+    Evaluation,
+    auc,
+    bin_edges,
+    calibration_table,
+    group_edges,
+    measures_of,
+)
 from pdmm.study.questions import Payload
 from pdmm.tables.evaluation import ALL
 from pdmm.tables.fitted import Fit
@@ -190,19 +197,17 @@ def _evaluated(sites: Connected, stored: Stored) -> Evaluation:
     sites.phase("evaluating the model")
     family = stored.family
     body = body_of(replace(stored, sites={}, path=None))
-    names = ("rows", "weight", *FIRST.get(family, NUMBERS))
+    names = ("aside", "rows", "weight", *FIRST.get(family, NUMBERS))
     sums = sites.sums("evaluation", {"model": body}, **dict.fromkeys(names, ()))
-    sums["rows"] = np.rint(sums["rows"])
+    aside, rows = (round(float(sums[name])) for name in ("aside", "rows"))
+    sums["rows"] = rows
     more: Payload = {}
     calibration = None
     if family == "binomial":
-        edges = bin_edges(sums)
-        shape = (len(edges) + 1,)
-        bins = sites.sums(
-            "evaluation_more", {"edges": edges}, rows=shape, expected=shape, observed=shape
-        )
-        bins = {name: np.where(np.abs(own) < 1e-9, 0.0, own) for name, own in bins.items()}
-        calibration = grouped(bins)
+        edges = bin_edges(sums, len(sites.names))
+        bins = _in_bins(sites, edges, "rows", "observed")
+        groups = group_edges(edges, bins["rows"])
+        calibration = calibration_table(_in_bins(sites, groups, "rows", "expected", "observed"))
     elif family not in ("multinomial", "cox"):
         mean = float(sums["observed"]) / float(sums["weight"])
         shapes = {"spread": ()}
@@ -220,8 +225,27 @@ def _evaluated(sites: Connected, stored: Stored) -> Evaluation:
         measures=measures,
         calibration=calibration,
         sites=_each(sites, body) if sites.per_site else None,
-        choices=(sites.why,),
+        choices=(sites.why, *_not_judged(aside, rows)),
     )
+
+
+def _in_bins(sites: Connected, edges: Any, *names: str) -> dict[str, Any]:
+    """Sums over bins of linear predictors."""
+    payload = {"edges": edges, "expected": "expected" in names}
+    shape = (len(edges) + 1,)
+    found = sites.sums("evaluation_more", payload, **dict.fromkeys(names, shape))
+    # what secure sums have rounded away of an empty bin
+    return {name: np.where(np.abs(own) < 1e-9, 0.0, own) for name, own in found.items()}
+
+
+def _not_judged(aside: int, rows: int) -> Iterator[str]:
+    """How many of the rows that are set aside do not count, and why."""
+    if rows < aside:
+        yield (
+            f"{aside - rows:,} of {aside:,} rows that are set aside were left out: an entry is "
+            "missing, or a value is unknown to the model or rarer at its site than the site's "
+            "policy allows"
+        )
 
 
 def _calibrated(sites: Connected, sums: Payload) -> tuple[float, float]:

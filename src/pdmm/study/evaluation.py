@@ -12,6 +12,7 @@ from scipy import stats
 Vector = npt.NDArray[np.float64]
 
 FEWEST = 20  # rows that a bin of the AUC has on average
+FEWEST_OF_A_SITE = 5  # rows that each site has in it on average: bins with fewer are put together
 MOST_BINS = 400
 GROUPS = 10  # of the calibration table
 
@@ -40,9 +41,10 @@ class Evaluation:
         return f"Evaluation({first})"
 
 
-def bin_edges(sums: Mapping[str, Any]) -> Vector:
+def bin_edges(sums: Mapping[str, Any], sites: int) -> Vector:
     """Bins of linear predictors with about the same number of rows each, if these are normal."""
-    many = int(np.clip(float(sums["rows"]) // FEWEST, 2, MOST_BINS))
+    each = max(FEWEST, FEWEST_OF_A_SITE * sites)
+    many = int(np.clip(float(sums["rows"]) // each, 2, MOST_BINS))
     mean = float(sums["eta"]) / float(sums["weight"])
     variance = float(sums["eta_squares"]) / float(sums["weight"]) - mean * mean
     spread = np.sqrt(max(variance, 1e-12))
@@ -66,14 +68,22 @@ def auc(events: Vector, others: Vector) -> tuple[float, float]:
     return float((events * below).sum() + inside / 2) / pairs, inside / 2 / pairs
 
 
-def grouped(bins: Mapping[str, Vector]) -> pd.DataFrame:
-    """The calibration table: bins put together into groups of about the same number of rows."""
-    rows = np.asarray(bins["rows"])
-    total = float(rows.sum())
-    middle = (np.cumsum(rows) - rows / 2) / total
-    group = np.minimum((middle * GROUPS).astype(int), GROUPS - 1)
-    table = pd.DataFrame({name: np.asarray(own) for name, own in bins.items()})
-    table = table.groupby(group).sum()
+def group_edges(edges: Vector, rows: Vector) -> Vector:
+    """Those edges of bins between which there are groups of about the same number of rows.
+
+    >>> import numpy as np
+    >>> group_edges(np.arange(19.0), np.full(20, 10.0)).tolist()
+    [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0, 17.0]
+    """
+    below = np.cumsum(rows)[:-1] / float(rows.sum())
+    wanted = np.arange(1, GROUPS) / GROUPS
+    nearest = np.abs(below[None] - wanted[:, None]).argmin(axis=1)
+    return np.asarray(edges[np.unique(nearest)])
+
+
+def calibration_table(groups: Mapping[str, Vector]) -> pd.DataFrame:
+    """The calibration table: rows, and the frequencies that are expected and observed."""
+    table = pd.DataFrame({name: np.asarray(own) for name, own in groups.items()})
     table = table[table["rows"] > 0]
     table["expected"] /= table["rows"]
     table["observed"] /= table["rows"]

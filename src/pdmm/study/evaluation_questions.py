@@ -34,6 +34,7 @@ class EvaluationQuestions:
     def __init__(self, model: Any, frame: pd.DataFrame, doors: Doors) -> None:
         self.stored: Stored = of_body(dict(model))
         self.doors = doors
+        self.aside = len(frame)
         self.frame, self.problem = judged_rows(self.stored, frame, doors)
         self.look()
         self.w = row_weights(self.stored, self.frame)
@@ -70,7 +71,8 @@ class EvaluationQuestions:
             "multinomial": self._multinomial,
             "cox": self._cox,
         }.get(self.stored.family, self._numbers)
-        return {"rows": float(len(self.frame)), "weight": float(self.w.sum()), **own()}
+        counts = {"aside": float(self.aside), "rows": float(len(self.frame))}
+        return {**counts, "weight": float(self.w.sum()), **own()}
 
     def _binomial(self) -> Payload:
         y, w, p, eta = self.y, self.w, self.mean, self.eta
@@ -114,7 +116,8 @@ class EvaluationQuestions:
     def more(self, payload: Payload) -> Payload:
         """What can only be computed once the first sums are known."""
         if self.stored.family == "binomial":
-            return self._bins(np.asarray(payload["edges"], dtype=np.float64))
+            edges = np.asarray(payload["edges"], dtype=np.float64)
+            return self._groups(edges) if payload["expected"] is True else self._bins(edges)
         found: Payload = {"spread": self.w @ (self.y - float(payload["mean"])) ** 2}
         family = predicting.MEANS.get(self.stored.family)
         if self.stored.family in ("poisson", "gamma"):
@@ -129,14 +132,19 @@ class EvaluationQuestions:
         return float(2 * self.w @ value)
 
     def _bins(self, edges: Vector) -> Payload:
-        """In each bin of linear predictors, the rows, and those expected and observed.
+        """In each bin of linear predictors, the rows, and those with the outcome."""
+        return self._in_bins(edges, rows=self.w, observed=self.w * self.y)
 
-        A bin with few rows is put together with the next.
-        """
-        place = np.searchsorted(edges, self.eta)
-        place = merged(place, len(edges) + 1, self.doors.policy.min_rows_per_cell)
-        many = len(edges) + 1
+    def _groups(self, edges: Vector) -> Payload:
+        """The same, and how many of them the model expects."""
         columns = {"rows": self.w, "expected": self.w * self.mean, "observed": self.w * self.y}
+        return self._in_bins(edges, **columns)
+
+    def _in_bins(self, edges: Vector, **columns: Vector) -> Payload:
+        """Sums over bins, where one with few rows is put together with the next."""
+        many = len(edges) + 1
+        fewest = self.doors.policy.min_rows_per_cell
+        place = merged(np.searchsorted(edges, self.eta), many, fewest)
         return {name: np.bincount(place, own, many) for name, own in columns.items()}
 
     def calibration(self, payload: Payload) -> Payload:

@@ -5,6 +5,8 @@ from typing import Any
 import pandas as pd
 
 from pdmm.engines.sites.roster import TableError
+from pdmm.privacy.audit import EVALUATION, FITS
+from pdmm.privacy.contents import usual_rows
 from pdmm.privacy.doors import Doors
 from pdmm.privacy.refusals import Reason
 from pdmm.problems.glm.families import Huber
@@ -22,7 +24,13 @@ def family_of(name: str, delta: float | None) -> Any:
 
 
 def table_of(
-    rows: Rows, encoding: Encoding, family: Any, ties: str, reference: Any, doors: Doors
+    rows: Rows,
+    encoding: Encoding,
+    family: Any,
+    ties: str,
+    reference: Any,
+    doors: Doors,
+    part: str = FITS,
 ) -> Table:
     """The site's rows as a problem, unless its policy refuses them.
 
@@ -33,6 +41,7 @@ def table_of(
         ties: of Cox's model.
         reference: the class of a multinomial model that has no coefficients.
         doors: the policy at work, which sees the points that are asked about from here on.
+        part: which rows of the site these are.
     """
     name = getattr(family, "name", family)
     try:
@@ -44,7 +53,7 @@ def table_of(
             "row is not what it must be"
         ) from None
     table.problem.encoded = True
-    for reason in doors.objections(table.problem):
+    for reason in doors.objections(table.problem, part):
         raise Reason(reason, counts=False)
     doors.watch_over(table.problem)
     return table
@@ -53,12 +62,18 @@ def table_of(
 def judged_rows(stored: Stored, frame: pd.DataFrame, doors: Doors) -> tuple[pd.DataFrame, GLM]:
     """Rows on which a model is evaluated, and the problem that they make.
 
-    Rows with a missing entry, or with a level that the model does not know, cannot be judged.
+    Rows with a missing entry, or with a level that the model does not know, cannot be judged. Rows
+    with a rare value, or a rare combination of values, are left out: a model can be made such that
+    what is said of its predictions is about these alone.
     """
     try:
         frame = frame[evaluation.complete_rows(stored, frame)]
         frame = frame[_known(stored, frame)]
-        X = predicting.design_matrix(stored, frame)[list(stored.encoding.names)]
+        X = predicting.design_matrix(stored, frame)[list(stored.encoding.names)].to_numpy()
+        usual = usual_rows(X, doors.policy.min_rows_per_level, doors.policy.min_rows_per_cell)
+        frame, X = frame[usual], X[usual]
+        if not len(frame):
+            raise ValueError("no row is left without values that are rare at this site")
         parts = [evaluation.outcome(stored, frame, k) for k in range(len(stored.formula.outcome))]
         weights = None if stored.weights is None else evaluation.row_weights(stored, frame)
         offset = None if stored.offset is None else predicting.offset(stored, frame)
@@ -69,12 +84,13 @@ def judged_rows(stored: Stored, frame: pd.DataFrame, doors: Doors) -> tuple[pd.D
     left = [label for label in classes if label not in stored.layout.classes]
     several = stored.family == "multinomial"
     table = table_of(
-        Rows(X.to_numpy(), y.astype(int) if several else y, weights, offset),
+        Rows(X, y.astype(int) if several else y, weights, offset),
         stored.encoding,
         family_of(stored.family, stored.delta),
         stored.ties,
         (left[0] if left else False) if several else None,
         doors,
+        EVALUATION,
     )
     return frame, table.problem
 

@@ -9,7 +9,8 @@ import pandas as pd
 from pdmm.engines.sites.consent import Consent
 from pdmm.engines.sites.roster import TableError
 from pdmm.engines.sites.site import Site
-from pdmm.privacy.audit import Audit
+from pdmm.privacy.audit import FITS, Audit
+from pdmm.privacy.contents import whole_table
 from pdmm.privacy.policy import Policy
 from pdmm.privacy.questions import Question, digest_of
 from pdmm.privacy.refusals import Reason, Refused
@@ -133,6 +134,8 @@ class TableSite:
         self._evaluation = None
         self._last = ("", {})
         self._held = HeldTable(self.source, self.columns, self.policy.evaluation_share)
+        rows = self._held.for_fits
+        self.site.doors.about(whole_table(*rows.shape), FITS)
         if self._held.checksum:
             note = Question("table")
             self.site.doors.note(note, f"the table has the SHA-256 {self._held.checksum}")
