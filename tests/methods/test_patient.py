@@ -287,7 +287,7 @@ def test_ranks_and_state_at_the_server_find_the_same() -> None:
         return pdmm.solve(softmax(mpi.range(M)), method, engine=mpi, **links)
 
     for result in on_ranks(2, work):
-        assert close(one.x, result.x)
+        assert close(one.x, result.x, 1e-9)  # exact steps end at a tolerance of their own
         assert (result.history["rho"] == one.history["rho"]).all()
     kept = pdmm.solve(softmax(), method, state="server", **links)
     assert (kept.x == one.x).all()

@@ -1,5 +1,6 @@
 """``pdmm federate site``, ``server``, ``check`` and ``audit``: what operators do with a kit."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,8 @@ from pdmm.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from pdmm.flare.site_data import SiteData
+    from pdmm.privacy.audit import Audit
+    from pdmm.privacy.policy import Policy
 
 
 def site(
@@ -81,7 +84,7 @@ def site(
         say("- the server can read no file, log or setting of this site, whoever asks it to")
         say(f"- what goes wrong at the site is kept in {kit / FOLDER / FILE}")
         say(f"- its certificate has the SHA-256 {fingerprint(kit)}: partners may name it")
-        say(f"What it allows is in {kit / 'local' / POLICY}, with the reason for each limit:")
+        say(f"What it allows is in {kit / 'local' / POLICY}, which you may edit:")
         for line in allowed:
             say(line)
         _say_how_to_go_on(say, kit)
@@ -153,7 +156,7 @@ def audit(
             say("The count begins from 0 again; the audit says so.")
         policy = policy_of(kit)
         found = audit_of(kit)
-        for line in (_left(kit, policy, found.numbers), count_words(found)):
+        for line in (*_left(kit, policy, found), count_words(found)):
             say(line)
         asked = [e for e in entries(kit) if run is None or e.run.rpartition("/")[0] == run]
         shown = asked[-last:] if last else []
@@ -163,19 +166,24 @@ def audit(
         say(f"{len(shown)} of {len(asked)} questions are shown.")
 
 
-def _left(kit: Path, policy: Any, numbers: int) -> str:
+def _left(kit: Path, policy: "Policy", audit: "Audit") -> Iterator[str]:
     """How much has left, beside what there is."""
     from pdmm.flare.site_data import OwnTable
     from pdmm.flare.site_kit import held_by
+    from pdmm.privacy.audit import EVALUATION, FITS
     from pdmm.privacy.contents import contents_of
 
     data = held_by(kit)
     share = policy.max_numbers_out_share
-    if isinstance(data, OwnTable):
-        held = data.read(policy)
-        return left_words(numbers, len(held.for_fits), None, share)
-    found = contents_of(data.tried(), policy.stated_rows, policy.stated_columns)
-    return left_words(numbers, found.rows, found.columns, share)
+    if not isinstance(data, OwnTable):
+        found = contents_of(data.tried(), policy.stated_rows, policy.stated_columns)
+        yield left_words(audit.numbers, found.rows, found.columns, share)
+        return
+    held = data.read(policy)
+    yield left_words(audit.left[FITS], len(held.for_fits), None, share)
+    if len(held.for_evaluation):
+        rows = len(held.for_evaluation)
+        yield left_words(audit.left[EVALUATION], rows, None, share, "the rows set aside, ")
 
 
 def server(kit: Kit) -> None:
@@ -221,4 +229,4 @@ def _say_what_may_run(say: Say, classes: list[str], removed: list[str]) -> None:
 
 def _say_how_to_go_on(say: Say, kit: Path) -> None:
     say(f"See whether all doors are closed with pdmm federate check --kit {kit}")
-    say(f"Start it with {kit}/startup/start.sh")
+    say(f"Start it with pdmm federate start --kit {kit}")

@@ -105,7 +105,9 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def left_words(numbers: int, rows: int, columns: int | None, most: float) -> str:
+def left_words(
+    numbers: int, rows: int, columns: int | None, most: float, which: str = "a table of "
+) -> str:
     """What has left of a table, and how much may.
 
     >>> left_words(250, 100, 10, 0.5)
@@ -113,7 +115,7 @@ def left_words(numbers: int, rows: int, columns: int | None, most: float) -> str
     >>> left_words(250, 100, None, 0.5)
     '250 numbers have left of a table of 100 rows: a study of k columns may take it to 50 k'
     """
-    said = f"{numbers:,} numbers have left of a table of "
+    said = f"{numbers:,} numbers have left of {which}"
     if columns is not None:
         size = rows * columns
         share = numbers / size if size else 0.0
