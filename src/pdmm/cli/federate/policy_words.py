@@ -16,7 +16,7 @@ def table_words(found: "TableOutlook", policy: Policy) -> list[str]:
     """What the site's table is like, and which columns studies may use."""
     lines = [f"- fits are about {found.rows:,} rows, and studies hear of sums over them"]
     if found.aside:
-        lines[0] += f"; {found.aside:,} more are set aside, on which models are evaluated"
+        lines.append(f"- {found.aside:,} more rows are set aside, on which models are evaluated")
     else:
         lines.append("- no rows are set aside for evaluation: evaluation_share is 0")
     lines.extend(f"- no study may ask about this table: {each}" for each in found.objections)

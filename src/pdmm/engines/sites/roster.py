@@ -197,7 +197,11 @@ class Roster:
 def _error(name: str, why: str) -> SiteError:
     """What a site has raised."""
     if why.startswith(f"raised {Spent.__name__}"):
-        return SiteSpentError(name, f"the policy of site {name} allows no more answers")
+        return SiteSpentError(
+            name,
+            f"the policy of site {name} allows no more answers about its table: its max_rounds "
+            "or its max_numbers_out_share is reached",
+        )
     if why.startswith(f"raised {Refused.__name__}"):
         return SiteRefusedError(
             name,
