@@ -16,10 +16,10 @@ import pdmm
 from pdmm.tables import Fit
 from pdmm.tables.page import render, write_report
 from pdmm.tables.page.axes import Axis, spanning
+from pdmm.tables.page.calls import command, python_call
 from pdmm.tables.page.estimates import estimates
 from pdmm.tables.page.holm import holm
 from pdmm.tables.page.numbers import in_bytes, listed, p_value, written
-from pdmm.tables.page.origins import command, python_call
 from pdmm.tables.page.own_estimates import Panel
 from pdmm.tables.page.penalty_path import penalty_path
 
@@ -351,6 +351,7 @@ def test_the_call_makes_the_same_model(name: str) -> None:
 
 def test_the_command_names_what_was_asked() -> None:
     words = command(fitted("clustered"))
+    assert words is not None
     assert words.startswith(
         "pdmm fit data.csv \\\n    --client site \\\n    --formula 'falls ~ dose'"
     )
