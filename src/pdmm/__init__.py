@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pdmm import engines, theory
+from pdmm import data, engines, theory
 from pdmm.certifying import certify
 from pdmm.common.checks import ClientError
 from pdmm.common.version import __version__
@@ -15,6 +15,8 @@ from pdmm.methods import (
     LBFGS,
     PDMM,
     FedAvg,
+    FedDyn,
+    FedProx,
     FedSplit,
     GradientDescent,
     InexactFedSplit,
@@ -77,6 +79,8 @@ __all__ = [
     "Constants",
     "ElasticNet",
     "FedAvg",
+    "FedDyn",
+    "FedProx",
     "FedSplit",
     "Functions",
     "GradientDescent",
@@ -101,6 +105,7 @@ __all__ = [
     "Zero",
     "__version__",
     "certify",
+    "data",
     "engines",
     "resume",
     "solve",
