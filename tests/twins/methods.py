@@ -231,6 +231,40 @@ def fedavg(net: Network, rounds: int, eta: float, K: int) -> list[Vector]:
     return result
 
 
+def fedprox(net: Network, rounds: int, eta: float, K: int, mu: float) -> list[Vector]:
+    x_s = net.x0.copy()
+    result = []
+    for r in range(rounds):
+        uploads = []
+        for i in range(net.m):
+            x = x_s
+            for k in range(K):
+                x = x - eta * (net.gradient(i, x, r * K + k) + mu * (x - x_s))
+            uploads.append(x)
+        x_s = net.mean(uploads)
+        result.append(x_s)
+    return result
+
+
+def feddyn(net: Network, rounds: int, eta: float, K: int, alpha: float) -> list[Vector]:
+    x_s, h = net.x0.copy(), np.zeros_like(net.x0)
+    g = [np.zeros_like(net.x0) for _ in range(net.m)]
+    result = []
+    for r in range(rounds):
+        uploads = []
+        for i in range(net.m):
+            x = x_s
+            for k in range(K):
+                x = x - eta * (net.gradient(i, x, r * K + k) - g[i] + alpha * (x - x_s))
+            g[i] = g[i] - alpha * (x - x_s)
+            uploads.append(x)
+        mean = net.mean(uploads)
+        h = h - alpha * (mean - x_s)
+        x_s = mean - h / alpha
+        result.append(x_s)
+    return result
+
+
 def gradient_descent(net: Network, rounds: int, eta: float) -> list[Vector]:
     x_s = net.x0.copy()
     result = []
