@@ -83,7 +83,7 @@ class Connected:
         if asked is True or (asked == "auto" and enough and self.identified):
             return (
                 True,
-                f"sums are secure: the server read no part of a site, of {count} organisations",
+                f"sums are secure: the server read sums over {count} organisations alone",
             )
         why = "as was asked for" if asked is False else SEVERAL
         if asked == "auto" and enough:

@@ -91,7 +91,7 @@ class SecureClients(InProcess):
     @property
     def remarks(self) -> tuple[str, ...]:
         said = f"sums are secure, as in a federation of {self.clients} organisations"
-        return (f"{said}: the server read no part of a client", *super().remarks)
+        return (f"{said}: the server read sums over all clients alone", *super().remarks)
 
     def open(self, terms: Terms) -> None:
         self.scales = AllScales(2 * self.clients)
