@@ -77,11 +77,11 @@ HEADINGS = ("time", "question", "numbers", "max eta", "rows", "leverage", "outco
 
 
 def audit_words(entries: Sequence[Entry]) -> list[str]:
-    """The entries of an audit: each run with its questions below it.
+    r"""The entries of an audit: each run with its questions below it.
 
     >>> entry = Entry("2026-01-02T03:04:05.678+00:00", "run-1/ab12", "ada", "round", 3, 21,
     ...               max_eta=2.5, effective_rows=98.7, leverage=0.25)
-    >>> print(*audit_words([entry]), sep="\\n")
+    >>> print(*audit_words([entry]), sep="\n")
     run-1, asked for by ada, 2026-01-02
       time      question  numbers  max eta  rows  leverage  outcome   reason
       03:04:05  round 3   21       2.5      98.7  0.25      answered
