@@ -294,7 +294,7 @@ class Doors(RunLimits):
             own = isinstance(error, ClientError)
             if self.study is not None:
                 self.study.closed = self.study.closed or not own
-            counts = self.watch.looked and not own
+            counts = (self.watch.looked or getattr(error, "counts", False)) and not own
             self._keep(question, outcome="failed", reason=type(error).__name__, counts=counts)
             raise
 
@@ -336,7 +336,7 @@ class Doors(RunLimits):
     def _check_budget(self, question: Question) -> None:
         left = self.numbers_left
         news = self._news(question)
-        if left is not None and news > left:
+        if left is not None and news > max(left, 0):
             raise Reason(
                 f"the answer has {news} numbers, and of max_numbers_out_share {left:.0f} are left",
                 spent=True,

@@ -13,6 +13,7 @@ from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import Connection, Payload, Roster
 from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.engines.sites.totals import Totals
+from pdmm.study.advice import advice
 
 Report = Callable[[dict[str, Any]], None]
 Secure = bool | Literal["auto"]
@@ -98,10 +99,12 @@ class Connected:
         )
         ones = np.ones(len(self.names))
         places = {name: slice(k, k + 1) for k, name in enumerate(self.names)}
-        opening.agree(Terms(np.empty(0), ones, 0, None), places)
+        with advice("survey"):
+            opening.agree(Terms(np.empty(0), ones, 0, None), places)
 
     def _asked(self, verb: str, payload: Payload) -> dict[str, Payload]:
-        answers = self.roster.everyone(verb, dict.fromkeys(self.names, payload))
+        with advice(verb):
+            answers = self.roster.everyone(verb, dict.fromkeys(self.names, payload))
         return {name: answers[name] for name in self.names}
 
     def told(self, verb: str, payload: Payload) -> dict[str, Reply]:
@@ -110,7 +113,8 @@ class Connected:
 
     def sums(self, verb: str, payload: Payload, **shapes: tuple[int, ...]) -> dict[str, Any]:
         """What all sites say together."""
-        return self.totals.ask(verb, payload, shapes)
+        with advice(verb):
+            return self.totals.ask(verb, payload, shapes)
 
     def phase(self, words: str) -> None:
         """Tell an onlooker what is being done."""
