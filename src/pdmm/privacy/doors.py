@@ -209,7 +209,9 @@ class Doors(RunLimits):
             part: which of its rows.
         """
         policy = self.policy
-        self.about(contents_of(problem, policy.stated_rows, policy.stated_columns), part)
+        contents = contents_of(problem, policy.stated_rows, policy.stated_columns)
+        outcomes = getattr(problem, "encoded", 0)  # of a table, these are columns too
+        self.about(contents._replace(columns=contents.columns + outcomes), part)
         assert self.contents is not None
         self.most = most_numbers(problem)
         return objections(problem, self.contents, policy)

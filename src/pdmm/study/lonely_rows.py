@@ -13,6 +13,7 @@ from pdmm.privacy.refusals import Reason
 
 Vector = npt.NDArray[np.float64]
 
+MOST_TURNS = 5  # of leaving out rows, of which honest columns need one or two
 NOTHING = 1e-13  # what is left of a column, over its length, that others explain
 
 
@@ -63,13 +64,15 @@ def check_exceptions(values: Vector, policy: Policy, what: str) -> None:
 def usual(columns: Vector, weights: Vector | None, policy: Policy) -> npt.NDArray[np.bool_]:
     """Which rows are left once those are out that a combination of columns is about alone."""
     kept = np.ones(len(columns), dtype=bool)
-    while policy.max_row_share < 1 and kept.any():
+    if policy.max_row_share >= 1:
+        return kept
+    for _ in range(MOST_TURNS):
         own = None if weights is None else weights[kept]
         alone = shares(columns[kept], own) > policy.max_row_share
         if not alone.any():
-            break
-        kept[np.flatnonzero(kept)[alone]] = False
-    return kept
+            return kept
+        kept[np.flatnonzero(kept)[alone]] = False  # of what is left, another may stand alone
+    raise Reason("whatever rows are left out, the model's columns are about one of the others")
 
 
 def is_made(expression: str, columns: Iterable[str]) -> bool:

@@ -69,7 +69,7 @@ def table_of(
             "row is not what it must be",
             counts=True,
         ) from None
-    table.problem.encoded = True
+    table.problem.encoded = len(encoding.formula.outcome)
     for reason in doors.objections(table.problem, part):
         raise Reason(reason, counts=counts)
     doors.watch_over(table.problem)

@@ -9,6 +9,7 @@ import pandas as pd
 from pdmm.common.threads import Threads
 from pdmm.engines.sites.roster import TableError
 from pdmm.privacy.doors import Doors
+from pdmm.privacy.questions import Question
 from pdmm.privacy.refusals import Reason
 from pdmm.privacy.watch import WatchedSource
 from pdmm.problems.glm.statistics import statistics
@@ -77,6 +78,7 @@ class TableQuestions:
     def count(self, payload: Payload) -> Payload:
         """How many rows there are, and how many of them are complete."""
         encoding = self._encoding(payload)
+        self.doors.note(Question("formula"), _asked_for(encoding, payload))
         missing = str(payload["missing"])
         try:
             self.counts = self.client.count(
@@ -237,6 +239,12 @@ class TableQuestions:
 def described(frame: pd.DataFrame) -> dict[str, Any]:
     """The kind of each column of a table."""
     return {name: describe(frame[name]) for name in frame}
+
+
+def _asked_for(encoding: Encoding, payload: Payload) -> str:
+    """The formula, for the site's audit: a series of fits that differ a little tells more."""
+    beside = [str(expression) for expression in payload["encoding"]["extra"]]
+    return f"the formula is {encoding.formula.text!r}" + "".join(f", and {one!r}" for one in beside)
 
 
 def _listed(values: Any) -> list[Any] | None:
