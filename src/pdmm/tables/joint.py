@@ -20,6 +20,9 @@ from pdmm.tables.stored import Stored, Together, how_it_was_made
 
 Vector = npt.NDArray[np.float64]
 
+NO_ESTIMATE = ("the outcomes are separated", "goes to infinity")
+"""What Newton's method has found; a run of vectors says only that it cannot know."""
+
 
 def check(options: Options) -> None:
     """Refuse what makes no sense, before any table is looked at."""
@@ -140,7 +143,7 @@ def _refuse_undetermined(result: Result, model: SilosModel, family: str) -> None
             f"the coefficients are not determined: {words}. Leave such columns out of the formula, "
             "or give l2"
         )
-    if "separated" in reason or "infinity" in reason:
+    if any(found in reason for found in NO_ESTIMATE):
         raise ValueError(
             "there is no estimate: the outcomes are separated, all or a part of them, by a "
             "combination of the columns, so that the likelihood grows for ever with its "
