@@ -118,7 +118,9 @@ def judged_rows(stored: Stored, frame: pd.DataFrame, doors: Doors) -> tuple[pd.D
     try:
         frame = frame[evaluation.complete_rows(stored, frame)]
         frame = frame[_known(stored, frame)]
-        X = predicting.design_matrix(stored, frame)[list(stored.encoding.names)].to_numpy()
+        design = predicting.design_matrix(stored, frame)
+        # Cox's model has no intercept, whose place in the encoding is left as it was.
+        X = design.reindex(columns=list(stored.encoding.names), fill_value=1.0).to_numpy()
         usual = usual_rows(X, doors.policy.min_rows_per_level, doors.policy.min_rows_per_cell)
         frame, rows = _judged(stored, frame[usual], X[usual])
         table = of_formula(rows, stored.encoding, extra)
