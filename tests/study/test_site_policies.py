@@ -219,6 +219,26 @@ def test_too_few_organisations_are_left() -> None:
         fit(FakeTables(tables, Policy()), FORMULA, way=Way(leave_out=True))
 
 
+def test_a_site_is_not_left_out_once_rounds_have_begun() -> None:
+    """Its part would be the difference of the sums with it and without it."""
+    sites = FakeTables(TABLES, policies(max_numbers_out_share=0.2))
+    with pytest.raises(SiteSpentError, match="site h1 allows no more answers"):
+        fit(sites, FORMULA, way=Way(leave_out=True))
+    verbs = [verb for name, verb, _ in sites.asked if name == "h0"]
+    assert verbs.count("survey") == 1
+    assert "round" in verbs
+
+
+def test_a_site_is_not_left_out_once_its_sums_are_known() -> None:
+    model = fit(FakeTables(TABLES, Policy()), FORMULA)
+    odd = {name: Policy(evaluation_share=0.5) for name in TABLES}
+    odd["h1"] = Policy(evaluation_share=0.5, max_numbers_out_share=0.05)
+    sites = FakeTables(TABLES, odd)
+    with pytest.raises(SiteSpentError, match="site h1 allows no more answers"):
+        evaluate(sites, model, Way(leave_out=True))
+    assert [verb for name, verb, _ in sites.asked if name == "h0"].count("survey") == 1
+
+
 # --- descriptions ---------------------------------------------------------------------------------
 
 

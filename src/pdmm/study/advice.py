@@ -32,7 +32,7 @@ ADVICE = {
     "encode": ROWS,
     "statistics": "its Hessian may have to stay there",
     "alone": "its policy may not allow results of single sites",
-    "evaluation": ROWS,
+    "evaluation": f"too few rows may be set aside there (evaluation_share); or {ROWS}",
     "evaluation_alone": "its policy may not allow results of single sites",
     **dict.fromkeys(("fold_weights", "fold_grams", "fold_constants", "fold_ask"), FOLDS),
 }

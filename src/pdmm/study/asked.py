@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pdmm.engines.sites.roster import Connection, SiteRefusedError, SiteTableError
+from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.study import description
 from pdmm.study.asked_silos import AskedSilos
 from pdmm.study.connected import Connected, Way, Without
@@ -100,12 +101,16 @@ def _tolerant(
 ) -> T:
     """Do a study; with the researcher's leave, without sites whose tables do not fit."""
     names = list(connection.names)
+    least = LEAST_SITES if way.secure is True else LEAST
     notes: list[str] = []
     while True:
+        sites = None
         try:
-            return noted(work(Connected(Without(connection, names), way)), notes)
+            sites = Connected(Without(connection, names), way)
+            return noted(work(sites), notes)
         except (SiteTableError, SiteRefusedError) as error:
-            if not way.leave_out or len(names) <= LEAST:
+            late = sites is not None and sites.begun  # the difference would be this site's part
+            if late or not way.leave_out or len(names) <= least:
                 raise
             names = [name for name in names if name != error.site]
             why = str(error).removeprefix(f"site {error.site}: ")

@@ -117,6 +117,7 @@ class AskedModel:
 
     def minimise(self, regulariser: Regulariser | None) -> Result:
         self.sites.phase("opening the run")
+        self.sites.begun = True
         way = self.sites.way
         self.run = Sites(
             self.sites.connection,

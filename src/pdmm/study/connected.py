@@ -15,6 +15,9 @@ from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.engines.sites.totals import Totals
 from pdmm.study.advice import advice
 
+EARLY = ("rows", "present", "count", "moments", "columns_total", "columns_squares")
+"""Sums of before the first round: a site may still be left out once they are known."""
+
 Report = Callable[[dict[str, Any]], None]
 Secure = bool | Literal["auto"]
 
@@ -68,6 +71,8 @@ class Connected:
         self.per_site = all(reply.flag("per_site") for reply in replies)
         choices = ("never", "secure", "allowed")
         self.hessians = {reply.site: reply.text("hessians", choices) for reply in replies}
+        self.begun = False
+        """Whether sums are known that must not be known again without one of the sites."""
         self.secure, self.why = self._decided()
         addends = len(self.names)
         self.hidden = HiddenSums(self.roster, addends) if self.secure else None
@@ -114,7 +119,9 @@ class Connected:
     def sums(self, verb: str, payload: Payload, **shapes: tuple[int, ...]) -> dict[str, Any]:
         """What all sites say together."""
         with advice(verb):
-            return self.totals.ask(verb, payload, shapes)
+            found = self.totals.ask(verb, payload, shapes)
+        self.begun = self.begun or verb not in EARLY
+        return found
 
     def phase(self, words: str) -> None:
         """Tell an onlooker what is being done."""

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from pdmm.common.caller import warn_caller
 from pdmm.common.checks import not_negative, one_of
 from pdmm.problems.glm.families import Huber
+from pdmm.problems.glm.problem import named_family
 from pdmm.regularisers import ElasticNet, Regulariser
 from pdmm.result import Result
 from pdmm.tables.agreement import reach_agreement
@@ -26,6 +27,9 @@ NO_ESTIMATE = ("the outcomes are separated", "goes to infinity")
 
 def check(options: Options) -> None:
     """Refuse what makes no sense, before any table is looked at."""
+    named_family(options.family)
+    if options.name == "multinomial" and options.offset is not None:
+        raise ValueError("the family 'multinomial' takes no offset")
     one_of("missing", options.missing, ("error", "drop", "mean"))
     one_of("covariance", options.covariance, ("model", "robust", "client"))
     for name, value in (("l1", options.l1), ("l2", options.l2)):

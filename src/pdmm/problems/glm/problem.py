@@ -97,7 +97,7 @@ class GLM(GLMConstants, Predictions, Problem):
         ties: Any = "efron",
         classes: Any = None,
     ) -> None:
-        self.family, self._rowwise = _family(family)
+        self.family, self._rowwise = named_family(family)
         one_of("ties", ties, ("efron", "breslow"))
         if not isinstance(intercept, bool | np.bool_):
             raise ValueError(f"intercept must be True or False, got {intercept!r}")
@@ -322,7 +322,7 @@ class GLM(GLMConstants, Predictions, Problem):
         return self._rowwise.likelihood(eta, self._rows.y, self._rows.w, self.dimension)
 
 
-def _family(family: Any) -> tuple[str, Family | None]:
+def named_family(family: Any) -> tuple[str, Family | None]:
     """Its name, and what a row's loss is where rows have one linear predictor."""
     if isinstance(family, Huber):
         return family.name, family
