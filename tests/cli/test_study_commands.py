@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.study import FakeTables, hospitals, silos
 from typer.testing import CliRunner
 
 import pdmm
 import pdmm.federation
+from builders.study import FakeTables, hospitals, silos
 from pdmm.cli.app import app
 from pdmm.engines import Policy
 from pdmm.flare import researcher, studies
 from pdmm.flare.ownership import OWNER, TOKEN
 from pdmm.flare.runs import Done, RunError
 from pdmm.flare.server_study import do_study
+from pdmm.tables.silos import Options
 
 TABLE = hospitals(rows=400)
 TABLES = silos(TABLE, "site")
@@ -116,8 +117,8 @@ def test_a_line_for_each_round_and_each_phase(federation: Federation, tmp_path: 
 
 
 def test_options_reach_the_sites(federation: Federation, tmp_path: Path) -> None:
-    words = ("--family", "poisson", "--offset", "log(years)", "--missing", "drop")
-    words += ("--covariance", "robust", "--study", "statins", "--leave-out", "--secure", "yes")
+    words = ["--family", "poisson", "--offset", "log(years)", "--missing", "drop"]
+    words += ["--covariance", "robust", "--study", "statins", "--leave-out", "--secure", "yes"]
     code, said = call("fit", "--kit", tmp_path, "--formula", "visits ~ age", *words)
     assert code == 0, said
     told = federation.asked[0]
@@ -129,7 +130,7 @@ def test_options_reach_the_sites(federation: Federation, tmp_path: Path) -> None
     ):
         assert told["options"][name] == value
     assert (told["study"], told["leave_out"], told["secure"]) == ("statins", True, True)
-    words = ("--family", "huber", "--delta", "3", "--covariance", "robust")
+    words = ["--family", "huber", "--delta", "3", "--covariance", "robust"]
     federation.sites = FakeTables(TABLES)
     code, said = call("fit", "--kit", tmp_path, "--formula", "pressure ~ age", *words)
     assert code == 0, said
@@ -183,7 +184,7 @@ def test_a_study_is_fetched_again(federation: Federation, tmp_path: Path) -> Non
 
     def carry_out(kit: Path, settings: dict[str, Any], fetch: Any, **how: Any) -> Any:
         asked.append(settings)
-        whole = studies.fit_settings(FORMULA, studies.Options(), None, studies.Asking(run="one"))
+        whole = studies.fit_settings(FORMULA, Options(), None, studies.Asking(run="one"))
         return federation_carry(kit, whole, fetch, **how)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -326,7 +327,7 @@ def test_from_python(federation: Federation, tmp_path: Path) -> None:
     assert federation.asked[-1]["leave_out"] is True
     with pytest.raises(TypeError, match="sight"):
         found.fit(FORMULA, sight=3)
-    with pytest.raises(ValueError, match="is no start-up kit|start-up kit"):
+    with pytest.raises(ValueError, match="kit"):
         pdmm.federation.connect(tmp_path / "nowhere")
 
 

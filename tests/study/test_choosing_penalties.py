@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.study import FakeTables, hospitals, silos
 
 import pdmm
+from builders.study import FakeTables, hospitals, silos
 from pdmm.engines import Policy
 from pdmm.engines.sites.roster import SiteRefusedError
 from pdmm.study import fit
@@ -44,14 +44,14 @@ def test_the_choice_is_that_of_one_process(more: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("family", "outcome"), [("poisson", "visits"), ("gamma", "cost")])
 def test_other_families(family: str, outcome: str) -> None:
-    more = {"l2": "cv", "penalties": 5, "folds": 3, "family": family}
+    more: dict[str, Any] = {"l2": "cv", "penalties": 5, "folds": 3, "family": family}
     found = fit(FakeTables(TABLES), f"{outcome} ~ age + sex", Options(**more))
     expected = pdmm.fit(f"{outcome} ~ age + sex", TABLE, client="site", **more)
     assert found.penalty == pytest.approx(expected.penalty, rel=1e-6)
 
 
 def test_cox() -> None:
-    more = {"l2": "cv", "penalties": 5, "folds": 3, "family": "cox"}
+    more: dict[str, Any] = {"l2": "cv", "penalties": 5, "folds": 3, "family": "cox"}
     formula = "Surv(time, event) ~ age + sex"
     found = fit(FakeTables(TABLES), formula, Options(**more))
     expected = pdmm.fit(formula, TABLE, client="site", **more)
@@ -59,12 +59,12 @@ def test_cox() -> None:
 
 
 def test_leaving_out_a_site_needs_all_policies() -> None:
-    telling = {"per_site_results": True, "max_numbers_out_share": 50.0}
+    telling: dict[str, Any] = {"per_site_results": True, "max_numbers_out_share": 50.0}
     policy = {name: Policy(**telling) for name in TABLES}  # type: ignore[arg-type]
     more = Options(l2="cv", penalties=4, folds="client")
     assert "leave-one-client-out" in " ".join(fit(FakeTables(TABLES, policy), FORMULA, more).notes)
     policy["h2"] = Policy(max_numbers_out_share=50.0)
-    with pytest.raises(ValueError, match="folds='client' .* give a number of folds"):
+    with pytest.raises(ValueError, match=r"folds='client' .* give a number of folds"):
         fit(FakeTables(TABLES, policy), FORMULA, more)
 
 

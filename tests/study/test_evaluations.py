@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.study import FakeTables, hospitals, silos
 from sklearn import metrics
 
 import pdmm
+from builders.study import FakeTables, hospitals, silos
 from pdmm.engines import Policy
 from pdmm.engines.sites.roster import SiteTableError
 from pdmm.study import HeldTable, evaluate, fit

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.study import FakeTables, hospitals, silos, text_of_refusals
 
+from builders.study import FakeTables, hospitals, silos, text_of_refusals
 from pdmm.engines import Policy
 from pdmm.engines.sites.roster import SiteError, SiteRefusedError, SiteTableError
 from pdmm.study import evaluate, fit
@@ -123,7 +123,7 @@ def test_refusals_cannot_be_asked_for_without_end() -> None:
     for k in range(3):
         with pytest.raises(SiteRefusedError):
             fit(sites, f"died ~ I((age == 103.25) & (income > {k}))")
-    with pytest.raises(SiteRefusedError, match="site h0 .* enough for today"):
+    with pytest.raises(SiteRefusedError, match=r"site h0 .* enough for today"):
         fit(sites, "died ~ sex")
 
 

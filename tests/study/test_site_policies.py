@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders.study import FakeTables, hospitals, silos, text_of_refusals
 
 import pdmm
+from builders.study import FakeTables, hospitals, silos, text_of_refusals
 from pdmm.engines import Policy
 from pdmm.engines.sites.roster import SiteRefusedError, SiteSpentError, SiteTableError
 from pdmm.study import describe, evaluate, fit
@@ -278,7 +278,7 @@ def test_describe_stands_in_the_audit() -> None:
     assert {"survey", "describe", "rows"} <= set(verbs)
 
 
-# --- files ------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_a_file_is_read_once_in_a_study_and_may_change_between(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_no_refusal_and_no_error_tells_a_value() -> None:
     table.loc[7, "ward"] = "Xanadu"
     tables = TABLES | {"h1": table}
     heard = []
-    for formula, more in (
+    asked: list[tuple[str, dict[str, Any]]] = [
         ("died ~ age + sex", {}),
         ("died ~ age", {}),
         ("stage ~ log(income)", {"family": "gaussian"}),
@@ -329,9 +329,10 @@ def test_no_refusal_and_no_error_tells_a_value() -> None:
         ("sex ~ age", {"family": "multinomial"}),
         ("sex ~ age", {}),
         ("income ~ age", {"family": "gamma"}),
-    ):
+    ]
+    for formula, more in asked:
         sites = FakeTables(tables, Policy())
-        with pytest.raises(ValueError, match="h1|determined") as wrong:
+        with pytest.raises(ValueError, match=r"h1|determined") as wrong:
             fit(sites, formula, Options(**more))
         heard.append(str(wrong.value))
     for secret in ("Zebulon", "987654", "123456", "777", "Xanadu"):

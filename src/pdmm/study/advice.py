@@ -26,7 +26,7 @@ ADVICE = {
         "it may have few complete rows, or an expression, or the weights, may leave out a few rows "
         "alone, as log(x) does where x is 0: write clip(x, 1, 100) or log1p(x)"
     ),
-    "moments": "what stands in center or scale may be about a few rows: write log(x) or clip(x, ...)",
+    "moments": "center or scale may be about a few rows there: write log(x), or clip(x, 0, 100)",
     "levels": "a category may have a level with few rows: put levels together, or leave it out",
     "classes": "a class of the outcome may have few rows: put classes together",
     "encode": ROWS,

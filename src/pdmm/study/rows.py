@@ -62,13 +62,13 @@ def table_of(
     name = getattr(family, "name", family)
     try:
         table = build({"here": rows}, encoding, family, ties, reference, somewhere=True)
-    except ValueError:
-        # What a problem says of a row quotes it.
+    except ValueError as error:
+        # What a problem says of a row quotes it, and stays in the site's own error log.
         raise TableError(
             f"its rows do not suit the family {name!r}: an outcome, a weight or an offset of some "
             "row is not what it must be",
             counts=True,
-        ) from None
+        ) from error
     table.problem.encoded = len(encoding.formula.outcome)
     for reason in doors.objections(table.problem, part):
         raise Reason(reason, counts=counts)
@@ -129,7 +129,7 @@ def judged_rows(stored: Stored, frame: pd.DataFrame, doors: Doors) -> tuple[pd.D
         if not len(frame):
             raise ValueError("no row is left without values that are rare at this site")
     except ValueError as error:
-        raise TableError(_safe(error)) from None
+        raise TableError(_safe(error)) from error
     for text, values in added_columns(rows, stored.encoding, extra):
         if lonely_rows.is_made(text, stored.encoding.columns):
             lonely_rows.check_exceptions(values, doors.policy, repr(text))

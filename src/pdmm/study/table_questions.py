@@ -71,7 +71,8 @@ class TableQuestions:
         names = [str(name) for name in payload["names"]]
         found = self.client.present(encoding, names)
         for name in names:
-            table_doors.check_enough(int(found[name].size), self.doors.policy, "a mean")
+            if found[name].size:  # a column without entries adds nothing to a mean
+                table_doors.check_enough(int(found[name].size), self.doors.policy, "a mean")
         sums = {f"{k}": np.array(found[name][:2]) for k, name in enumerate(names)}
         return {"sums": sums}
 
@@ -89,9 +90,9 @@ class TableQuestions:
             raise TableError(
                 f"some rows have no {name}: give missing='drop' to leave such rows out, or "
                 "missing='mean'"
-            ) from None
+            ) from error
         except ValueError as error:
-            raise TableError(_safe(error), self._makes(encoding, payload)) from None
+            raise TableError(_safe(error), self._makes(encoding, payload)) from error
         table_doors.check_left_out(self.client.undefined, self.doors.policy)
         weights = payload["weights"]
         if weights is not None and is_made(weights, encoding.columns):
@@ -153,7 +154,7 @@ class TableQuestions:
         try:
             rows: Rows = self.client.rows(encoding, *extra)
         except ValueError as error:
-            raise TableError(_safe(error), makes) from None
+            raise TableError(_safe(error), makes) from error
         told = encoding, family, str(payload["ties"]), payload["reference"]
         self.table = table_of(rows, *told, self.doors, counts=makes)
         check_rows(rows, encoding, extra, self.doors.policy)
