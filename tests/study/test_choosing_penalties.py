@@ -60,7 +60,7 @@ def test_cox() -> None:
 
 def test_leaving_out_a_site_needs_all_policies() -> None:
     telling: dict[str, Any] = {"per_site_results": True, "max_numbers_out_share": 50.0}
-    policy = {name: Policy(**telling) for name in TABLES}  # type: ignore[arg-type]
+    policy = {name: Policy(**telling) for name in TABLES}
     more = Options(l2="cv", penalties=4, folds="client")
     assert "leave-one-client-out" in " ".join(fit(FakeTables(TABLES, policy), FORMULA, more).notes)
     policy["h2"] = Policy(max_numbers_out_share=50.0)

@@ -292,7 +292,7 @@ def test_a_file_is_read_once_in_a_study_and_may_change_between(tmp_path: Path) -
         if verb == "encode":  # in the midst of a study
             changed.to_csv(paths["h1"], index=False)
 
-    sites = FakeTables(paths, Policy(), change)  # type: ignore[arg-type]
+    sites = FakeTables(paths, Policy(), change)
     first = fit(sites, FORMULA)
     expected = pdmm.fit(FORMULA, TABLE, client="site")
     np.testing.assert_allclose(first.params, expected.params, rtol=1e-6)
@@ -349,7 +349,7 @@ def test_an_evaluation_is_in_the_audit_and_within_the_policy() -> None:
     assert {e.part for e in kept if e.verb == "evaluation"} == {"evaluation"}
     for keys in ({"columns": ("died", "age")}, {"families": ("gaussian",)}, {"studies": ("a",)}):
         odd = {name: Policy(evaluation_share=0.5) for name in TABLES}
-        odd["h1"] = Policy(evaluation_share=0.5, **keys)  # type: ignore[arg-type]
+        odd["h1"] = Policy(evaluation_share=0.5, **keys)
         with pytest.raises(SiteRefusedError, match="site h1"):
             evaluate(FakeTables(TABLES, odd), model)
     assert "SHA" not in text_of_refusals(sites)

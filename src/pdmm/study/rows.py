@@ -123,8 +123,8 @@ def judged_rows(stored: Stored, frame: pd.DataFrame, doors: Doors) -> tuple[pd.D
         X = design.reindex(columns=list(stored.encoding.names), fill_value=1.0).to_numpy()
         usual = usual_rows(X, doors.policy.min_rows_per_level, doors.policy.min_rows_per_cell)
         frame, rows = _judged(stored, frame[usual], X[usual])
-        table = of_formula(rows, stored.encoding, extra)
-        usual = lonely_rows.usual(table, rows.weights, doors.policy)
+        made = of_formula(rows, stored.encoding, extra)
+        usual = lonely_rows.usual(made, rows.weights, doors.policy)
         frame, rows = _judged(stored, frame[usual], rows.X[usual])
         if not len(frame):
             raise ValueError("no row is left without values that are rare at this site")

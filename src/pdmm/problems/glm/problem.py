@@ -77,7 +77,7 @@ class GLM(GLMConstants, Predictions, Problem):
     proven = True
     dtype = np.dtype(np.float64)
 
-    encoded = False
+    encoded = 0
     """Whether its columns were made from those of a table, by a formula."""
 
     names: tuple[str, ...]
