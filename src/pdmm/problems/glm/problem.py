@@ -78,7 +78,7 @@ class GLM(GLMConstants, Predictions, Problem):
     dtype = np.dtype(np.float64)
 
     encoded = 0
-    """Whether its columns were made from those of a table, by a formula."""
+    """Of rows that a formula has made from a table, how many outcomes they have; else 0."""
 
     names: tuple[str, ...]
     """What each entry of x belongs to; of "multinomial", column:class."""
