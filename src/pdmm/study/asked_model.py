@@ -14,6 +14,7 @@ from pdmm.problems.glm.families import Huber
 from pdmm.problems.glm.statistics import Statistics
 from pdmm.regularisers import Regulariser
 from pdmm.result import Result
+from pdmm.study.advice import advice
 from pdmm.study.asked_folds import asked_folds
 from pdmm.study.connected import Connected
 from pdmm.study.questions import Payload
@@ -116,6 +117,7 @@ class AskedModel:
 
     def minimise(self, regulariser: Regulariser | None) -> Result:
         self.sites.phase("opening the run")
+        self.sites.begun = True
         way = self.sites.way
         self.run = Sites(
             self.sites.connection,
@@ -153,7 +155,8 @@ class AskedModel:
             "clusters": clusters,
             "hessians": hessians,
         }
-        found = Asked(self.run.roster, self.run.hidden).ask("statistics", payload, shapes)
+        with advice("statistics"):
+            found = Asked(self.run.roster, self.run.hidden).ask("statistics", payload, shapes)
         unknown = np.full((d, d), np.nan)
         sums = Statistics(
             n=_rounded(float(found["n"])),

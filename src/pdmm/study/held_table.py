@@ -30,14 +30,17 @@ class HeldTable:
         if isinstance(source, pd.DataFrame):
             frame = source if columns is None else source[[c for c in columns if c in source]]
         else:
-            frame = read_table(source, columns)
+            frame = _read(source, columns)
             self.checksum = checksum_of(source)
-        if columns is not None:
-            lacking = [name for name in columns if name not in frame]
-            if lacking:
-                raise ValueError(f"the table has no column {lacking[0]!r}, which --columns names")
+        names = [str(name) for name in frame]
+        lacking = [name for name in columns or () if name not in names]
+        if lacking:
+            raise TableError(f"its table has no column {lacking[0]!r}, which --columns names")
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise TableError(f"its table has two columns {twice[0]!r}: rename one of them")
         if not len(frame):
-            raise ValueError("the table has no rows")
+            raise TableError("its table has no rows")
         frame = frame if all(isinstance(c, str) for c in frame) else frame.rename(columns=str)
         aside = set_aside(frame, share)
         self.for_fits = frame[~aside]
@@ -54,6 +57,16 @@ class HeldTable:
             "no rows are set aside for evaluation: its policy must say evaluation_share, for "
             "example 0.2"
         )
+
+
+def _read(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
+    """The table of a file; what is wrong with that quotes the file, and stays at the site."""
+    try:
+        return read_table(path, columns)
+    except (ValueError, OSError) as error:
+        raise TableError(
+            "its file cannot be read as a table: what is wrong is in the site's own error log"
+        ) from error
 
 
 def set_aside(frame: pd.DataFrame, share: float) -> Mask:

@@ -223,7 +223,8 @@ class Fit:
         ``pvalue`` ask whether the client differs from the others; the columns ``own ...`` are the
         coefficients of a fit to the client's rows alone, NaN where these determine none.
         """
-        found = pd.DataFrame.from_dict(self._stored.sites, orient="index")
+        told = self._stored.sites
+        found = pd.DataFrame.from_dict(told, orient="index").reindex(list(told))
         found.index.name = self._stored.client or "client"
         if self._table is not None:
             found = found.join(self._computed_at_clients())

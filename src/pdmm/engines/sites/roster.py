@@ -23,7 +23,16 @@ class SiteError(ValueError):
 
 
 class TableError(SiteError):
-    """A site's table does not suit what is asked; the text is for others to read."""
+    """A site's table does not suit what is asked; the text is for others to read.
+
+    Args:
+        text: what is wrong, without a word of any row.
+        counts: whether it depends on single rows, so that it counts as a refusal does.
+    """
+
+    def __init__(self, text: str, counts: bool = False) -> None:
+        super().__init__(text)
+        self.counts = counts
 
 
 class SiteTableError(TableError):
