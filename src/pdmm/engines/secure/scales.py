@@ -13,7 +13,16 @@ import numpy.typing as npt
 
 from pdmm.common.rounding import length
 from pdmm.engines.secure.layout import Layout, Vector
-from pdmm.engines.secure.words import FINE, LONG, NOTHING, Read, Whole, capacity, decoded
+from pdmm.engines.secure.words import (
+    FINE,
+    LONG,
+    NOTHING,
+    Read,
+    Whole,
+    capacity,
+    decoded,
+    last_that_fits,
+)
 
 Powers: TypeAlias = npt.NDArray[np.int16]
 
@@ -75,7 +84,7 @@ class Scales:
     def take(self, read: Read) -> Vector | None:
         """The sums, or None where they must be asked for again at the new scales."""
         edges = np.asarray(LONG if self.long else FINE)
-        tight = int(np.searchsorted(edges, 0))
+        tight = last_that_fits(self.long)
         last = len(edges)
         levels = read.levels
         usable = levels <= last

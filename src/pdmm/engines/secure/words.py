@@ -3,11 +3,14 @@
 A number v is sent as the whole number nearest to v 2^k. Whole numbers add up modulo 2^64, where
 masks cancel. Beside the numbers travel counts: of how many parts each number fits its scale, how
 well, or not at all. They are added up in the same way, so that nobody learns whose part it was.
+Where a part does not fit, the word is a random one: the sum of the parts that do fit would tell
+that part, by subtraction, once all fit.
 
 The words of a sum are: the count of those who added; one word for each number; the counts, eight to
 a lane of 16, 32 or 64 bits.
 """
 
+import secrets
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -101,6 +104,11 @@ def decoded(rows: Whole, k: npt.NDArray[np.int16]) -> Vector:
     return np.asarray(rows * np.ldexp(1.0, -k.astype(np.int64)))
 
 
+def last_that_fits(long: bool) -> int:
+    """The highest level of parts that fit their scale."""
+    return (LONG if long else FINE).index(0)
+
+
 def _lane(sites: int) -> tuple[int, type[np.unsignedinteger]]:
     for most, bits, kind in LANES:
         if sites <= most:
@@ -133,6 +141,9 @@ def packed(part: Read, sites: int, long: bool) -> Words:
     found = np.zeros(words_of(size, sites, long), dtype=np.uint64)
     found[0] = 1
     found[1 : 1 + size] = part.whole.view(np.uint64)
+    unfit = np.flatnonzero(part.levels > last_that_fits(long))
+    if len(unfit):
+        found[1 + unfit] = np.frombuffer(secrets.token_bytes(8 * len(unfit)), dtype=np.uint64)
     flat = found[1 + size :].view(kind)
     flat[: lanes.size] = lanes.reshape(-1)
     return found
