@@ -31,7 +31,7 @@ class Sealed(NamedTuple):
     words: Words
     base: bytes
     """A hash of all that went before, where the sites compute x."""
-    clear: bytes
+    clear: str
     """A hash of what the site tells beside."""
     signature: str
 

@@ -210,7 +210,7 @@ class SealedSums:
             mask = seal.mask
             words = packed(part, len(mask.among), mask.long)
             words += self._streams.mask(mask.among, mask.counter, seal.question, len(words))
-            signed = signed_bytes(seal.base, mask.counter, mask.among, words, hash_of(clear))
+            signed = signed_bytes(seal.base, mask.counter, mask.among, words, hash_of_clear(clear))
             self._kept = {
                 **clear,
                 "counter": mask.counter,
@@ -227,15 +227,15 @@ def addends_of(weights: Mapping[str, Any]) -> int:
 
 
 def signed_bytes(
-    base: bytes, counter: int, among: tuple[str, ...], words: Any, clear: bytes
+    base: bytes, counter: int, among: tuple[str, ...], words: Any, clear: str
 ) -> bytes:
     """What a site signs of its masked answer; ``clear`` is a hash of what it tells beside."""
     return hash_of("sum", base, counter, list(among), words, clear)
 
 
-def hash_of_clear(fields: Mapping[str, Any]) -> bytes:
+def hash_of_clear(fields: Mapping[str, Any]) -> str:
     """A hash of what a masked answer tells in the clear."""
-    return hash_of({name: value for name, value in fields.items() if name not in MASKED})
+    return hash_of({name: value for name, value in fields.items() if name not in MASKED}).hex()
 
 
 def check_memories(have: Any, own: str, mask: Mask, before: tuple[str, ...]) -> None:

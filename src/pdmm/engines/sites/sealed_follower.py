@@ -69,7 +69,7 @@ class SealedFollower(Follower):
         signatures = []
         for name in among:
             words = _words(sites[name]["words"], total)
-            clear = bytes(sites[name]["clear"])
+            clear = str(sites[name]["clear"])
             signed = signed_bytes(self.history, counter, among, words, clear)
             self.membership.check(name, signed, sites[name]["signature"])
             np.add(total, words, out=total)
