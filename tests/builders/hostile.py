@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pdmm
 from builders.sites import FakeSites, Payload
@@ -14,6 +15,7 @@ SITES = {"ana": range(1), "ben": range(1, 2), "cyd": range(2, 3), "dan": range(3
 THREE = {name: SITES[name] for name in ("ana", "ben", "cyd")}
 LARGEST_PART = 100.0
 D = 5
+FEW_ROWS = {"min_rows": 0, "max_parameters_per_row": 1e9, "max_numbers_out_share": float("inf")}
 METHOD = pdmm.PDMM(rho=1.0)
 
 
@@ -53,7 +55,7 @@ class Attack:
 
     Args:
         shares: the sites.
-        rounds: of the run.
+        rounds: that the run has done.
         method: of the run.
         policy: of the sites.
         fault: of their connections.
@@ -71,9 +73,18 @@ class Attack:
         self.fake = FakeSites(bowls, shares or THREE, fault, **given)
         self.names = sorted(self.fake.sites)
         self.sites = Sites(self.fake, secure=True, absent="wait")
-        self.found = pdmm.solve(self.sites, method, rounds, tolerance=1e-30)
+        with pytest.raises(KeyboardInterrupt):
+            pdmm.solve(self.sites, method, rounds + 9, tolerance=1e-30, callback=self._stop(rounds))
         assert self.sites.hidden is not None
         self.hidden = self.sites.hidden
+
+    @staticmethod
+    def _stop(rounds: int) -> Any:
+        def stop(r: int, x: Any = None) -> None:
+            if r == rounds:
+                raise KeyboardInterrupt
+
+        return stop
 
     def asked(self, verb: str = "round", nth: int = -1) -> dict[str, Payload]:
         """The payloads of a question of the run, by site."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 import pdmm
 from builders.hostile import METHOD, SITES, THREE, Attack, D, bowls, scaled, tables
@@ -16,6 +17,7 @@ from pdmm.engines.secure.words import Read, capacity
 from pdmm.engines.sites.roster import SiteError
 from pdmm.engines.sites.seal import MOST_SCALES, SealedSums
 from pdmm.privacy.membership import Membership
+from pdmm.privacy.streams import Streams
 
 ADDENDS = 6  # of three sites with one client each
 GRADIENT = slice(3, 3 + D)  # words of the answer to "gradient": a count, calls, doubt, and then it
@@ -126,16 +128,21 @@ def test_the_same_question_under_another_number_has_another_mask() -> None:
     assert (first != second).all()
 
 
+def test_runs_of_other_terms_share_no_stream() -> None:
+    key = X25519PrivateKey.generate()
+    others = {"ben": X25519PrivateKey.generate().public_key()}
+    first, second = (Streams("ana", key, others, terms) for terms in (b"1", b"2"))
+    asked = (("ana", "ben"), 1, b"question", 50)
+    assert (first.mask(*asked) != second.mask(*asked)).all()
+
+
 # --- keys serve one run -------------------------------------------------------------------------
 
 
 def test_a_run_cannot_be_opened_twice_with_the_same_keys() -> None:
     """Its counters would begin again, and its sites would have forgotten."""
     attack = Attack()
-    attack.fake.sites["ana"].answer("hello", {})
-    again = next(payload for name, verb, payload in attack.fake.asked if verb == "open")
     own = next(p for name, verb, p in attack.fake.asked if (name, verb) == ("ana", "open"))
-    assert again.keys() == own.keys()
     with pytest.raises(Refused):
         attack.answer("ana", own, "open")
     assert attack.reasons() == ["these keys have begun a run already, and serve no other"]
@@ -160,7 +167,12 @@ def test_two_runs_of_the_same_sites_share_no_mask() -> None:
     def keep(site: str, verb: str, payload: Payload) -> Any:
         if verb != "round" or site != "ana" or payload["mask"]["counter"] != 1:
             return None
-        return lambda answer: (kept.append(answer["words"]), answer)[1]
+
+        def keeping(answer: Payload) -> Payload:
+            kept.append(answer["words"])
+            return answer
+
+        return keeping
 
     fake.fault = keep
     clients = Sites(fake, secure=True, absent="wait")
@@ -216,6 +228,16 @@ def test_sites_that_are_asked_different_things_do_not_cancel(part: str) -> None:
     assert done
 
 
+@pytest.mark.parametrize("verb", ["value", "gradient"])
+def test_a_sum_of_values_at_different_points_is_not_read(verb: str) -> None:
+    def fault(site: str, word: str, payload: Payload) -> None:
+        if word == verb and site == "ana":
+            payload["x"] = payload["x"] + 1.0
+
+    with pytest.raises(SiteError, match="does not add up: they were asked different things"):
+        pdmm.solve(Sites(Mine(bowls, THREE, fault), secure=True, absent="wait"), METHOD, 3)
+
+
 def test_variables_that_only_some_sites_know_of_do_not_cancel() -> None:
     """Where one site works in other variables, the parts of the others can be made to vanish."""
 
@@ -245,6 +267,23 @@ def test_no_site_goes_on_alone() -> None:
     assert any("is said to have forgotten a sum that it was a part of" in text for text in said)
 
 
+def test_no_round_follows_one_that_was_not_the_same_for_all() -> None:
+    """Its sum could not be read, and what the sites remember of it would be the server's choice."""
+    attack = Attack()
+    have = attack.hidden.memories
+    questions = attack.again()
+    names = {}
+    for name, payload in questions.items():
+        payload |= {"round": payload["round"] + 1, "have": have}
+        payload["message"][0] += 5.0 * (name == "ana")
+        names[name] = attack.answer(name, payload)["next"]
+    payload = attack.again()["ben"]
+    payload |= {"round": questions["ben"]["round"] + 1, "have": names}
+    with pytest.raises(Refused):
+        attack.answer("ben", payload)
+    assert "is said to have forgotten a sum" in attack.reasons("ben")[0]
+
+
 def test_no_site_is_left_behind() -> None:
     attack = Attack()
     questions = attack.again()
@@ -272,6 +311,7 @@ def test_a_scale_at_which_the_largest_part_does_not_fit_does_not_show_the_others
         questions[name]["mask"].update(mask)
     total = attack.total(questions, "gradient")
     assert attack.adds_up(total)
+    assert (attack.total(questions, "gradient") == total).all()  # noise does not change either
     read = total[GRADIENT].view(np.int64) * 2.0**-power
     others = -(3.0 + 2.0) * np.linspace(1.0, 1.2, D)  # of x - c at 0
     assert np.abs(others).max() * 2.0**power < 2.0**room

@@ -14,7 +14,7 @@ from pdmm.engines.secure.scales import MOST_TRIES
 from pdmm.engines.sites.answers import read_shown
 from pdmm.engines.sites.hidden_sums import HiddenSums, Sealed, not_scaled
 from pdmm.engines.sites.reading import Reply
-from pdmm.engines.sites.roster import PAUSE, Payload, SiteError, SiteForgotError
+from pdmm.engines.sites.roster import PAUSE, Payload, SiteForgotError
 from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.engines.sites.sealed_round import tally_of
 from pdmm.engines.traffic import SCALAR_BYTES, Sent
@@ -67,7 +67,6 @@ class HiddenRound:
             if len(sealed) < len(names):
                 names = self._remaining(names, sealed)
                 continue
-            self._check_same(names)
             found = self.hidden.total(sealed, mask, self.scales)
             if self.sites.news is not None:
                 self.sites.news.add_sums(self.question.round, mask["counter"], sealed)
@@ -134,14 +133,6 @@ class HiddenRound:
             sealed[name] = one
             self.beside[name] = self._beside(reply)
         return sealed
-
-    def _check_same(self, names: list[str]) -> None:
-        """Refuse answers to questions that were not the same: what is remembered tells them."""
-        if len({self.beside[name].next_name for name in names}) > 1:
-            raise SiteError(
-                "the sites were asked different things, or do not remember the same rounds. The "
-                "sum is not read, and the run ends"
-            )
 
     def _beside(self, reply: Reply) -> Beside:
         place = self.sites.places[reply.site]

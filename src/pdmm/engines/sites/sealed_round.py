@@ -57,6 +57,15 @@ def sealed_round(
     return seal.sealed(part, {**clear, **tally, "next": seal.name}), done
 
 
+def in_the_clear(shown: Any) -> Payload:
+    """What a site tells of L and mu beside its masked part: what gradients have shown of them."""
+    if shown is None:
+        return {}
+    steepest, least, bent = shown
+    rounded = [two_digits(steepest, up=True), two_digits(least, up=False)]
+    return {"shown": [*rounded, two_digits(bent, up=True)]}
+
+
 def check_finite(upload: Any, layout: Layout) -> None:
     """Refuse an upload that no sum could be read of."""
     for part, field in zip(layout.parts, upload, strict=False):

@@ -16,7 +16,7 @@ from pdmm.engines.sites.follower import Follower
 from pdmm.engines.sites.roster import SiteError
 from pdmm.engines.sites.seal import START, check_memories, memory_of
 from pdmm.engines.sites.sealed_follower import SealedFollower
-from pdmm.engines.sites.sealed_round import sealed_round, two_digits
+from pdmm.engines.sites.sealed_round import in_the_clear, sealed_round, two_digits
 from pdmm.engines.sites.shares import upload_size
 from pdmm.methods.base import Method
 from pdmm.privacy.doors import Doors
@@ -217,24 +217,12 @@ class SiteRun:
             ready.follower.check_scales(question.seal.mask, layout)
         made = self.last.made
         weights = self.study.weights
-        value = self.last.value
-        return sealed_round(
-            ready.method, made, value, weights, layout, question.seal, self._clear()
-        )
-
-    def _clear(self) -> Payload:
-        """What the site tells in the clear beside its masked part."""
-        found: Payload = {}
-        if self.last.shown is not None:
-            steepest, least, bent = self.last.shown
-            found["shown"] = [
-                two_digits(steepest, up=True),
-                two_digits(least, up=False),
-                two_digits(bent, up=True),
-            ]
+        clear = in_the_clear(self.last.shown)
         if self.doors.policy.per_site_results:
-            found["size"] = upload_size(self.last.made.upload, self.study.weights)
-        return found
+            clear["size"] = upload_size(made.upload, weights)
+        return sealed_round(
+            ready.method, made, self.last.value, weights, layout, question.seal, clear
+        )
 
     def _told(self, method: Method, message: Any, evaluated: bool) -> int:
         """Numbers of a round's answer, without those that follow from the others."""
