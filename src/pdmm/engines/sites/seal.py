@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pdmm.engines.secure.layout import Layout
-from pdmm.engines.secure.scales import FURTHEST, MOST_TRIES, Powers, doubted
-from pdmm.engines.secure.words import Read, capacity, encoded, packed
+from pdmm.engines.secure.scales import MOST_TRIES, Powers, doubted
+from pdmm.engines.secure.words import FURTHEST, Read, capacity, encoded, packed
 from pdmm.privacy.questions import hash_of
 from pdmm.privacy.refusals import Reason
 
@@ -163,13 +163,15 @@ class SealedSums:
         mask = Mask.read(payload.get("mask"))
         common = {name: value for name, value in payload.items() if name not in OWN}
         body = hash_of(verb, common, about, base)
-        question = hash_of(body, list(mask))
+        scales = hash_of(mask.scales)
+        sums = [mask.counter, mask.among, scales, mask.long, mask.addends]
+        question = hash_of(body, sums)
         if mask.counter < self._counter:
             raise Reason(f"question {mask.counter} comes after question {self._counter}")
         if mask.counter == self._counter and question != self._question:
             raise Reason(f"question {mask.counter} is asked twice, about different things")
         self._check_set(mask.among)
-        self._check_scales(body, mask.scales)
+        self._check_scales(body, scales)
         self._count_change(mask.among)
         if mask.counter > self._counter:
             self._counter = mask.counter
@@ -186,9 +188,9 @@ class SealedSums:
             raise Reason(f"{said} each knows the parts of the others", counts=False)
         self.check_set(among)
 
-    def _check_scales(self, body: bytes, scales: Powers) -> None:
+    def _check_scales(self, body: bytes, scales: bytes) -> None:
         tried = self._scales.setdefault(body, set())
-        tried.add(hash_of(scales))
+        tried.add(scales)
         if len(tried) > MOST_SCALES:
             raise Reason(f"a sum is asked for at more than {MOST_SCALES} scales")
 
@@ -209,7 +211,7 @@ class SealedSums:
         if self._kept is None:
             mask = seal.mask
             words = packed(part, len(mask.among), mask.long)
-            words += self._streams.mask(mask.among, mask.counter, seal.question, len(words))
+            self._streams.hide(words, mask.among, mask.counter, seal.question)
             signed = signed_bytes(seal.base, mask.counter, mask.among, words, hash_of_clear(clear))
             self._kept = {
                 **clear,
