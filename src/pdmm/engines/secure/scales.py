@@ -13,12 +13,21 @@ import numpy.typing as npt
 
 from pdmm.common.rounding import length
 from pdmm.engines.secure.layout import Layout, Vector
-from pdmm.engines.secure.words import FINE, LONG, NOTHING, Read, Whole, capacity, decoded
+from pdmm.engines.secure.words import (
+    FINE,
+    FURTHEST,
+    LONG,
+    NOTHING,
+    Read,
+    Whole,
+    capacity,
+    decoded,
+    last_that_fits,
+)
 
 Powers: TypeAlias = npt.NDArray[np.int16]
 
 SPARE = 8  # bits that a new scale leaves for parts that grow
-FURTHEST = 1000  # the largest power of two, either way
 MOST_TRIES = 10  # exchanges for one sum
 LOOSE = 32  # bits to spare at which also a change is asked for again
 
@@ -75,9 +84,12 @@ class Scales:
     def take(self, read: Read) -> Vector | None:
         """The sums, or None where they must be asked for again at the new scales."""
         edges = np.asarray(LONG if self.long else FINE)
-        tight = int(np.searchsorted(edges, 0))
+        tight = last_that_fits(self.long)
         last = len(edges)
         levels = read.levels
+        if (levels == tight).all():  # as it mostly is
+            self.long = False
+            return decoded(read.whole, self.k)
         usable = levels <= last
         moved = usable & (levels != NOTHING) & (levels != tight)
         bound = np.append(edges, edges[-1] + 16)[np.clip(levels, 0, last)]

@@ -142,7 +142,8 @@ class Site:
         """The answer to a question; in a run with secure sums, under its mask."""
         if verb in IN_THE_CLEAR:
             return answer(payload, question)
-        seal = self.consent.seal(verb, payload, self.run.follow(payload))
+        base = self.run.follow(payload)
+        seal = self.consent.seal(verb, payload, base, self.run.variables_digest)
         question.seal = seal
         reply = answer(payload, question)
         if seal is None or seal.used or "lacks" in reply:
