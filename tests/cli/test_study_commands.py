@@ -99,7 +99,7 @@ def test_a_fit_from_the_command_to_the_report(federation: Federation, tmp_path: 
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert federation.asked[0]["formula"] == FORMULA
     aside = [own for own in found.notes if "secure" in own]
-    assert aside == ["sums are secure: the server read no part of a site, of 4 organisations"]
+    assert aside == ["sums are secure: the server read sums over 4 organisations alone"]
 
 
 def test_a_line_for_each_round_and_each_phase(federation: Federation, tmp_path: Path) -> None:

@@ -195,8 +195,10 @@ def test_from_the_tables_to_the_report_by_commands(
     exact = roc_auc_score(rows.visited == "yes", fitted.predict(rows))
     assert told["rows"] <= len(rows)
     assert abs(told["AUC"] - exact) <= told["AUC width"] / 2 + (len(rows) - told["rows"]) / 100
-    kinds = " ".join(entry.verb for entry in entries(federation.kits.sites["ana"]))
-    assert all(word in kinds for word in ("describe", "round", "evaluation")), kinds
+    audit = entries(federation.kits.sites["ana"])
+    assert {"describe", "round", "evaluation"} <= {entry.verb for entry in audit}
+    about = [entry.reason for entry in audit if entry.verb in ("fit", "model")]
+    assert about == ["binomial: visited ~ coinsurance + age + C(sex) + log_income"] * 2
 
 
 # --- the numbers ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pdmm.tables.silos import Options
 from pdmm.tables.stored import Together
 
 TABLE = hospitals()
-SECURE = "sums are secure: the server read no part of a site, of 4 organisations"
+SECURE = "sums are secure: the server read sums over 4 organisations alone"
 
 
 def joint(formula: str, table: pd.DataFrame = TABLE, label: str | None = None, **more: Any) -> Fit:

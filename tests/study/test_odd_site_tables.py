@@ -119,10 +119,10 @@ def test_what_does_not_fit_is_named(
 @pytest.mark.parametrize(
     ("formula", "more", "said"),
     [
-        ("died ~ agee", {}, "no client has a column 'agee'"),
-        ("dead ~ age", {}, "no client has a column 'dead'"),
-        ("died ~ age + C(sexx)", {}, "no client has a column 'sexx'"),
-        ("died ~ age", {"weights": "oftn"}, "no client has a column 'oftn'"),
+        ("died ~ agee", {}, "no table has a column 'agee'"),
+        ("dead ~ age", {}, "no table has a column 'dead'"),
+        ("died ~ age + C(sexx)", {}, "no table has a column 'sexx'"),
+        ("died ~ age", {"weights": "oftn"}, "no table has a column 'oftn'"),
         ("died ~ lgo(age)", {}, "calls 'lgo', which is none of the functions of a formula"),
         ("died ~ 0", {}, "has nothing on the right"),
         ("died ~ seen", {}, "column 'seen' holds dates: make it numbers or text"),

@@ -19,10 +19,11 @@ from pdmm.study.alone import alone, rows_alone
 from pdmm.study.describing import columns_of, row_sums
 from pdmm.study.evaluation_questions import EvaluationQuestions
 from pdmm.study.held_table import HeldTable
-from pdmm.study.questions import SUMS, TOLD, Payload
+from pdmm.study.questions import SUMS, TOLD, Payload, unpacked
 from pdmm.study.table_doors import check_columns, check_family
 from pdmm.study.table_questions import TableQuestions
-from pdmm.tables.stored import of_body
+from pdmm.tables.formulas import Formula
+from pdmm.tables.stored import Stored, of_body
 
 if TYPE_CHECKING:
     from pdmm.privacy.identity import Identity
@@ -190,6 +191,7 @@ class TableSite:
         assert self._questions is not None
         reply = self._questions.encode(payload)
         self.site.take_problem(self._questions.made.problem)
+        self._note_model("fit", str(payload["family"]), unpacked(payload["encoding"]).formula)
         # The terms of the run say what it is about, so that all sites have encoded alike.
         self.consent.subject = digest_of("encode", _without_mask(payload))
         return reply
@@ -209,7 +211,8 @@ class TableSite:
     def _evaluated(self, verb: str, payload: Payload) -> Payload:
         if verb in ("evaluation", "evaluation_alone"):
             rows = self.held.check_rows(fits=False)
-            self._check_model_columns(payload)
+            stored = self._checked_model(payload)
+            self._note_model("model", stored.family, stored.formula)
             self._evaluation = EvaluationQuestions(payload["model"], rows, self.site.doors)
         if self._evaluation is None:
             raise Reason("an evaluation is asked about before it has begun")
@@ -222,10 +225,16 @@ class TableSite:
             return {"sums": self._evaluation.more(payload)}
         return {"sums": self._evaluation.calibration(payload)}
 
-    def _check_model_columns(self, payload: Payload) -> None:
+    def _checked_model(self, payload: Payload) -> Stored:
         stored = of_body(dict(payload["model"]))
         check_columns(stored.formula.columns, self.policy, None)
         check_family(stored.family, self.policy)
+        return stored
+
+    def _note_model(self, what: str, family: str, formula: Formula) -> None:
+        """Have the audit say what the questions that follow are about, as it is computed here."""
+        words = f"{family}: {', '.join(formula.outcome)} ~ {formula.right}"
+        self.site.doors.note(Question(what), " ".join(words.split()))
 
     def _check_per_site(self) -> None:
         if not self.policy.per_site_results:
