@@ -63,7 +63,7 @@ def test_the_result_is_that_without(name: str) -> None:
     np.testing.assert_allclose(objectives, plain.history["objective"], rtol=1e-10)
     assert found.certificate.gap == pytest.approx(plain.certificate.gap, rel=1e-4)
     for column in ("value_calls", "exact_calls"):  # an exact step may take a try more, or less
-        np.testing.assert_allclose(found.history[column], plain.history[column], rtol=0.1)
+        np.testing.assert_allclose(found.history[column], plain.history[column], rtol=0.2)
     assert any("sums are secure, as in a federation of 12" in text for text in found.choices)
 
 
