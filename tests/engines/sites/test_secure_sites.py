@@ -127,10 +127,11 @@ def test_columns_of_12_decades_without_curvature(name: str, verify: Any) -> None
 
 @pytest.mark.parametrize("spare", range(0, 120, 3))
 @pytest.mark.parametrize("part", ["upload.dx", "value"])
-def test_a_sum_that_is_read_has_the_digits_of_its_parts(spare: int, part: str) -> None:
+@pytest.mark.parametrize("long", [False, True])
+def test_a_sum_that_is_read_has_the_digits_of_its_parts(spare: int, part: str, long: bool) -> None:
     """However much smaller the parts have become since the scale was chosen."""
     scales = Scales(Layout((Part(part, (), precise=part == "value"),)), addends=6)
-    scales.long = False
+    scales.long = long
     number = np.array([[np.pi * 2.0 ** (scales.room - int(scales.k[0]) - 2 - spare)]])
     read = None
     while read is None:
@@ -324,3 +325,6 @@ def test_a_result_says_nothing_of_a_site_alone() -> None:
     found = pdmm.solve(Sites(identified("a", "b", "c", "d")), METHOD, 3)
     assert found.sites is not None
     assert sum(row.uploads for row in found.sites) == pytest.approx(1)
+    one = identified("a", "b", "c", "d")
+    one.sites["ben"].policy = one.sites["ben"].doors.policy = closed
+    assert pdmm.solve(Sites(one), METHOD, 3).sites is None
