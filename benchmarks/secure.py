@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from benchmarks.flare import WAYS, files, round_seconds
 from benchmarks.timing import heading, seconds
-from pdmm.engines.secure.cost import mask_bytes, part_bytes
+from pdmm.engines.secure.cost import mask_bytes, names_bytes, part_bytes
 from pdmm.engines.secure.words import words_of
 from pdmm.flare.processes import LocalFederation
 from pdmm.privacy.policy import Policy
@@ -56,10 +56,11 @@ def _report(d: int, federation: LocalFederation, sites: int, speed: float) -> No
     )
     streams = 8 * words_of(d, sites, False) * (sites - 1)
     names = [f"site-{k + 1}" for k in range(sites)]
-    up = part_bytes(d, sites, False) - 8 * d
+    up = part_bytes(d, sites, False) + names_bytes(1) - 8 * d
+    down = mask_bytes(names, d) + names_bytes(sites)
     print(
-        f"    each site makes {streams / 1e6:.2f} MB of streams, {streams / speed:.5f} s; "
-        f"{up / 1e6:.2f} MB more travel up, {mask_bytes(names, d) / 1e6:.2f} MB more down",
+        f"    each site makes {streams / 1e3:,.0f} kB of streams, {1e3 * streams / speed:.3f} ms; "
+        f"{up / 1e3:,.0f} kB more travel up, {down / 1e3:,.0f} kB more down",
         flush=True,
     )
 

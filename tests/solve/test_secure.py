@@ -115,8 +115,8 @@ def test_the_bytes_of_scales_and_counts() -> None:
     size = 5 + 1 + 3
     lanes = 2 * size  # of eight levels in 16 bits each
     words = 1 + size + -(-lanes // 8)
-    assert up[-1] == 3 * (8 * words + 8 + 88)
-    assert down[-1] == 3 * (8 * 5 + 8 + 2 * size + 3)
+    assert up[-1] == 3 * (8 * words + 8 + 88 + 66)
+    assert down[-1] == 3 * (8 * 5 + 8 + 2 * size + 3 + 3 * 66)
     assert up[0] > up[-1]
 
 
