@@ -330,7 +330,8 @@ def test_scales_are_bounded_and_so_is_their_number() -> None:
     attack = Attack()
     scales = attack.asked()["ana"]["mask"]["scales"]
     for step in range(MOST_SCALES - 1):  # one is that of the run
-        attack.answer("ana", attack.again(scales=scales - np.int16(1 + step))["ana"])
+        payload = attack.again(scales=scales - np.int16(1 + step))["ana"]
+        attack.answer("ana", {**payload, "of no account": step})
     with pytest.raises(Refused):
         attack.answer("ana", attack.again(scales=scales + np.int16(1))["ana"])
     assert f"at more than {MOST_SCALES} scales" in attack.reasons()[0]

@@ -149,6 +149,7 @@ class Site:
         reply = answer(payload, question)
         if seal is None or seal.used or "lacks" in reply:
             return reply
+        seal.digest = question.digest
         masked, question.numbers = seal.of_arrays(reply)
         return masked
 
