@@ -297,6 +297,24 @@ def test_no_site_is_left_behind() -> None:
     assert "site ben is said to have forgotten" in attack.reasons("cyd")[0]
 
 
+SETS = {
+    "two": (["ana", "ben"], "a sum over 2 sites is asked for"),
+    "one": (["ana"], "a sum over 1 sites is asked for"),
+    "others": (["ben", "cyd", "dan"], "over sites that do not take part"),
+    "a stranger": (["ana", "ben", "cyd", "eve"], "over sites that do not take part"),
+    "one twice": (["ana", "ana", "ben"], "does not say which sum"),
+}
+
+
+@pytest.mark.parametrize("among", SETS)
+def test_a_set_that_shows_a_part_is_refused(among: str) -> None:
+    attack = Attack(SITES)
+    names, said = SETS[among]
+    with pytest.raises(Refused):
+        attack.answer("ana", attack.again(set=names)["ana"])
+    assert said in attack.reasons()[0]
+
+
 # --- scales -------------------------------------------------------------------------------------
 
 
