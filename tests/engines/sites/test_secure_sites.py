@@ -10,9 +10,6 @@ from builders import cases
 from builders.certificates import Root
 from builders.sites import SHARES, SILENT, Absence, FakeSites, Fault, Payload
 from pdmm.engines import Refused, Sites
-from pdmm.engines.secure.layout import Layout, Part
-from pdmm.engines.secure.scales import Scales
-from pdmm.engines.secure.words import encoded
 from pdmm.engines.sites.roster import SiteError
 
 FIRST_ORDER: dict[str, Any] = {
@@ -123,21 +120,6 @@ def test_columns_of_12_decades_without_curvature(name: str, verify: Any) -> None
     found = pdmm.solve(hidden, STEEP[name], 9)
     for entry in range(len(plain.x)):  # each of them, however small
         assert found.x[entry] == pytest.approx(plain.x[entry], rel=1e-10, abs=0), entry
-
-
-@pytest.mark.parametrize("part", ["upload.dx", "value"])
-@pytest.mark.parametrize("long", [False, True])
-def test_a_sum_that_is_read_has_the_digits_of_its_parts(part: str, long: bool) -> None:
-    """However much smaller the parts have become since the scale was chosen."""
-    for spare in range(120):
-        for number in (np.pi, np.e, np.sqrt(11.0)):
-            scales = Scales(Layout((Part(part, (), precise=part == "value"),)), addends=6)
-            scales.long = long
-            given = np.array([[np.ldexp(number, scales.room - int(scales.k[0]) - 2 - spare)]])
-            read = None
-            while read is None:
-                read = scales.take(encoded(given, scales.k, scales.room, scales.long).part)
-            assert read[0] == pytest.approx(given[0, 0], rel=1e-10, abs=0), spare
 
 
 @pytest.mark.parametrize("h", [pdmm.L1(0.5), pdmm.SquaredL2(1.0)])
