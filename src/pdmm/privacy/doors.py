@@ -86,6 +86,11 @@ class Doors(RunLimits):
             if self.study is not None:
                 self.study.confirmed = True
 
+    def check_begun(self) -> None:
+        """Refuse a run's question where sites have agreed to questions about their tables alone."""
+        if self.surveyed:
+            raise Reason("a run's question is asked, and no run has begun since the survey")
+
     def check_parties(
         self,
         organisations: Mapping[str, str],

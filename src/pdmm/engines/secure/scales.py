@@ -29,7 +29,7 @@ Powers: TypeAlias = npt.NDArray[np.int16]
 
 SPARE = 8  # bits that a new scale leaves for parts that grow
 MOST_TRIES = 10  # exchanges for one sum
-LOOSE = 32  # bits to spare at which also a change is asked for again
+LOOSE = 24  # bits to spare beyond which a change, too, is asked for again: fewer leave 1e-10
 
 
 def doubted(arrays: Mapping[str, Any], layout: Layout, k: Powers) -> dict[str, Any]:
@@ -97,8 +97,9 @@ class Scales:
         k = np.clip(self.k + shift, -FURTHEST, FURTHEST).astype(np.int16)
         changed = k != self.k
         failed = usable & (levels > tight)
-        least = np.where(self.layout.precise, 0, -LOOSE + 1)
-        vague = moved & changed & (bound < least) & (levels < tight)
+        spare = np.append(-FURTHEST, edges)[np.clip(levels, 0, last)]  # less is none of the level
+        least = np.where(self.layout.precise, 0, -LOOSE)
+        vague = moved & changed & (spare < least) & (levels < tight)
         again = bool(failed.any() or vague.any())
         ends = (levels == 0) | (levels == last)
         old = self.k

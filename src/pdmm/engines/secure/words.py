@@ -30,7 +30,7 @@ GROUP = 8  # levels of one lane
 MOST_SITES = 255
 LANES = ((3, 2, np.uint16), (15, 4, np.uint32), (MOST_SITES, 8, np.uint64))
 
-FINE = (-64, -32, -16, 0, 16, 48)
+FINE = (-64, -24, -12, 0, 16, 48)
 """Level i is of parts that have up to so many bits more than there is room for. Negative: room is
 left. The last level is of parts that have more, and one beyond it of what is no number."""
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from pdmm.common.packing import pack
 from pdmm.engines.exchange import Outcome, Question
-from pdmm.engines.secure.cost import mask_bytes, part_bytes
+from pdmm.engines.secure.cost import mask_bytes, names_bytes, part_bytes
 from pdmm.engines.secure.layout import Vector, round_layout
 from pdmm.engines.secure.part import summed
 from pdmm.engines.secure.scales import MOST_TRIES
@@ -176,8 +176,8 @@ class HiddenRound:
         exact_down, _ = method.exact_numbers(self.message)
         scalars_down, _ = method.scalars
         down = method.vectors_down * vector + SCALAR_BYTES * (scalars_down + exact_down)
-        down += mask_bytes(names, self.layout.size)
-        up = part_bytes(self.layout.size, len(names), mask["long"])
+        down += mask_bytes(names, self.layout.size) + names_bytes(len(names))
+        up = part_bytes(self.layout.size, len(names), mask["long"]) + names_bytes(1)
         clients = {name: place.stop - place.start for name, place in self.sites.places.items()}
         self.sent = self.sent.plus(
             Sent(

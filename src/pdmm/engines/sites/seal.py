@@ -30,7 +30,7 @@ OWN = ("news", "mask")
 START = "0."
 """The name of what a site remembers before its first round."""
 MOST_SCALES = 2 * MOST_TRIES
-"""Scales at which one question may be asked: each time, the counts of a sum tell how large parts
+"""Scales at which one answer may be asked for: each time, the counts of a sum tell how large parts
 are."""
 MASKED = ("counter", "base", "words", "signature")
 """Of a masked answer, all but what is told in the clear."""
@@ -85,6 +85,8 @@ class Seal:
         self.question = question
         self.base = base
         self.used = False
+        self.digest = ""
+        """What tells the answer from others, whatever else the question says."""
 
     @property
     def name(self) -> str:
@@ -148,8 +150,8 @@ class SealedSums:
         self._counter = 0
         self._question = b""
         self._kept: Payload | None = None
-        self._scales: dict[bytes, set[bytes]] = {}
-        """At which scales each question was asked."""
+        self._scales: dict[str, set[bytes]] = {}
+        """At which scales each answer was asked for."""
 
     def seal(self, verb: str, payload: Payload, about: Any, base: bytes) -> Seal:
         """What will mask the answer to a question.
@@ -162,16 +164,12 @@ class SealedSums:
         """
         mask = Mask.read(payload.get("mask"))
         common = {name: value for name, value in payload.items() if name not in OWN}
-        body = hash_of(verb, common, about, base)
-        scales = hash_of(mask.scales)
-        sums = [mask.counter, mask.among, scales, mask.long, mask.addends]
-        question = hash_of(body, sums)
+        question = hash_of(verb, common, about, base, list(mask))
         if mask.counter < self._counter:
             raise Reason(f"question {mask.counter} comes after question {self._counter}")
         if mask.counter == self._counter and question != self._question:
             raise Reason(f"question {mask.counter} is asked twice, about different things")
         self._check_set(mask.among)
-        self._check_scales(body, scales)
         self._count_change(mask.among)
         if mask.counter > self._counter:
             self._counter = mask.counter
@@ -188,10 +186,10 @@ class SealedSums:
             raise Reason(f"{said} each knows the parts of the others", counts=False)
         self.check_set(among)
 
-    def _check_scales(self, body: bytes, scales: bytes) -> None:
-        tried = self._scales.setdefault(body, set())
-        tried.add(scales)
-        if len(tried) > MOST_SCALES:
+    def _check_scales(self, seal: Seal) -> None:
+        tried = self._scales.setdefault(seal.digest, set())
+        tried.add(hash_of(seal.mask.scales))
+        if seal.digest and len(tried) > MOST_SCALES:
             raise Reason(f"a sum is asked for at more than {MOST_SCALES} scales")
 
     def _count_change(self, among: tuple[str, ...]) -> None:
@@ -209,6 +207,7 @@ class SealedSums:
     def sealed(self, seal: Seal, part: Read, clear: Mapping[str, Any]) -> Payload:
         """A masked answer; the same one again for the same question."""
         if self._kept is None:
+            self._check_scales(seal)
             mask = seal.mask
             words = packed(part, len(mask.among), mask.long)
             self._streams.hide(words, mask.among, mask.counter, seal.question)

@@ -129,6 +129,7 @@ class Site:
             if self.doors.study is None:
                 self._open(payload["opening"])
             with self.doors.question(verb) as question:
+                self.doors.check_begun()
                 question.reply = self._hidden(verb, payload, question, verbs[verb])
             return question.reply
 
@@ -148,6 +149,7 @@ class Site:
         reply = answer(payload, question)
         if seal is None or seal.used or "lacks" in reply:
             return reply
+        seal.digest = question.digest
         masked, question.numbers = seal.of_arrays(reply)
         return masked
 

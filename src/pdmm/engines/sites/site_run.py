@@ -215,6 +215,7 @@ class SiteRun:
         layout = round_layout(ready.method, self.last.made.upload)
         if isinstance(ready.follower, SealedFollower):
             ready.follower.check_scales(question.seal.mask, layout)
+        question.seal.digest = question.digest
         made = self.last.made
         weights = self.study.weights
         clear = in_the_clear(self.last.shown)
