@@ -133,13 +133,23 @@ class TableSite:
         self._questions = None
         self._evaluation = None
         self._last = ("", {})
-        self._held = HeldTable(self.source, self.columns, self.policy.evaluation_share)
+        self._held = self._read()
         rows = self._held.for_fits
         self.site.doors.about(whole_table(*rows.shape), FITS)
         if self._held.checksum:
             note = Question("table")
             self.site.doors.note(note, f"the table has the SHA-256 {self._held.checksum}")
         return agreed
+
+    def _read(self) -> HeldTable:
+        try:
+            return HeldTable(self.source, self.columns, self.policy.evaluation_share)
+        except TableError:
+            raise
+        except (ValueError, OSError) as error:  # which may quote the file
+            raise TableError(
+                "its file cannot be read as a table: what is wrong is in the site's own error log"
+            ) from error
 
     @property
     def held(self) -> HeldTable:
