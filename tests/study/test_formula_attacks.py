@@ -96,6 +96,38 @@ def test_no_expression_is_about_one_row(formula: str, more: dict[str, Any]) -> N
     assert any(entry.counts for entry in sites.sites["h0"].audit.kept)
 
 
+FEW = [
+    ("died ~ I(age > 101)", {}),
+    ("where(age > 101, 1, 0) ~ sex + pressure", {"family": "gaussian"}),
+    ("Surv(time, where(age > 101, 1, 0)) ~ pressure", {"family": "cox"}),
+    ("pressure ~ sex", {"family": "gaussian", "offset": "where(age > 101, 1, 0)"}),
+    ("pressure ~ sex", {"family": "gaussian", "weights": "where(age > 101, 2, 1)"}),
+    ("odd ~ sex + pressure", {}),  # an outcome that hardly occurs, though nobody has made it
+]
+
+
+@pytest.mark.parametrize(("formula", "more"), FEW)
+def test_no_expression_is_about_a_few_rows(formula: str, more: dict[str, Any]) -> None:
+    table = TABLE.assign(odd=TABLE.died)
+    table.loc[:249, "odd"] = 0
+    table.loc[20:24, ["age", "odd"]] = [[102.0 + k, 1] for k in range(5)]
+    sites = FakeTables(silos(table, "site"), Policy())
+    with pytest.raises(SiteRefusedError, match="site h0 refused by policy"):
+        fit(sites, formula, Options(**more))
+    assert "5 rows, and min_rows_per_level is 10" in text_of_refusals(sites)
+
+
+def test_few_outcomes_among_the_rows_that_are_set_aside() -> None:
+    """How many there are of a column of the table is no question that the researcher has made."""
+    table = TABLE.assign(died=0)
+    table.loc[::125, "died"] = 1
+    found = evaluate(
+        FakeTables(silos(table, "site"), Policy(evaluation_share=1.0)),
+        fit(FakeTables(silos(TABLE, "site"), Policy()), "died ~ age + sex"),
+    )
+    assert found.measures["observed"] * found.measures["rows"] == pytest.approx(8)
+
+
 def test_an_error_that_depends_on_a_row_counts_as_a_refusal() -> None:
     for formula, family in (
         ("died ~ I(1 / (age - 103.25))", "binomial"),
