@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.study import FakeTables, hospitals, silos
 from typer.testing import CliRunner
 
+from builders.study import FakeTables, hospitals, silos
 from pdmm.cli.app import app
 from pdmm.engines import Policy
 from pdmm.engines.sites.roster import SiteRefusedError
@@ -31,7 +31,9 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("federation")
     path = kits.provision(folder / "kits", ["h0"]).sites["h0"]
     TABLES["h0"].to_csv(folder / "patients.csv", index=False)
-    code, said = call("site", "--kit", path, "--table", folder / "patients.csv", "--columns", COLUMNS)
+    code, said = call(
+        "site", "--kit", path, "--table", folder / "patients.csv", "--columns", COLUMNS
+    )
     assert code == 0, said
     return path
 

@@ -1,5 +1,6 @@
 """Evaluations on the rows that sites set aside: against sklearn on these very rows."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def parts(which: str) -> pd.DataFrame:
     return pd.concat([getattr(own, which).assign(site=name) for name, own in held.items()])
 
 
+@cache
 def model(formula: str, **more: Any) -> Any:
     return fit(FakeTables(TABLES, POLICY), formula, Options(**more))
 
@@ -100,6 +102,7 @@ def test_no_bin_has_few_rows() -> None:
         assert rows.max() < rows.sum() / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "more"),
     [

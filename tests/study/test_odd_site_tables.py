@@ -84,6 +84,7 @@ ALL_SITES: list[tuple[Change, str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "formula", "more"), ALL_SITES)
 def test_columns_of_every_kind_and_name(change: Change, formula: str, more: dict[str, Any]) -> None:
     assert_same_as_in_one_process(everywhere(change), formula, **more)
