@@ -1,4 +1,4 @@
-"""``pdmm federate site --table``, ``audit`` and ``stop``: what an operator and a researcher read."""
+"""``pdmm federate site --table``, ``audit``, ``stop``: what operators and researchers read."""
 
 from pathlib import Path
 from typing import Any
