@@ -268,9 +268,9 @@ def test_secure_sums_change_nothing() -> None:
     np.testing.assert_allclose(secure.params, plain.params, rtol=1e-10)
     np.testing.assert_allclose(secure.bse, plain.bse, rtol=1e-10)
     assert any("sums are not secure, as was asked for" in note for note in plain.notes)
-    with pytest.raises(ValueError, match="secure=True: .* and 2 take part"):
-        two = {name: TABLES[name] for name in ("h0", "h1")}
-        fit(FakeTables(two), FORMULA, way=Way(secure=True))
+    two = FakeTables({name: TABLES[name] for name in ("h0", "h1")})
+    with pytest.raises(ValueError, match=r"secure=True: .* and 2 take part"):
+        fit(two, FORMULA, way=Way(secure=True))
 
 
 # --- descriptions ---------------------------------------------------------------------------------
