@@ -9,7 +9,7 @@ import pytest
 
 from builders.study import FakeTables, hospitals, silos, text_of_refusals
 from pdmm.engines import Policy
-from pdmm.engines.sites.roster import SiteError, SiteRefusedError, SiteTableError
+from pdmm.engines.sites.roster import SiteError, SiteRefusedError, SiteSpentError, SiteTableError
 from pdmm.study import evaluate, fit
 from pdmm.study.lonely_rows import shares
 from pdmm.tables.silos import Options
@@ -157,6 +157,20 @@ def test_refusals_cannot_be_asked_for_without_end() -> None:
             fit(sites, f"died ~ I((age == 103.25) & (income > {k}))")
     with pytest.raises(SiteRefusedError, match=r"site h0 .* enough for today"):
         fit(sites, "died ~ sex")
+
+
+def test_folds_of_other_seeds_are_not_asked_for_without_end() -> None:
+    """Which rows a fold has follows from the seed: sums over enough folds would tell each row."""
+    sites = FakeTables(silos(TABLE, "site"), Policy(runs_per_day=1000))
+    asked = 0
+    with pytest.raises(SiteSpentError, match="allows no more answers about its table"):
+        while asked < 60:
+            options = Options(family="gaussian", l2="cv", folds=10, penalties=2, seed=asked)
+            fit(sites, "pressure ~ age", options)
+            asked += 1
+    assert asked > 0
+    site = sites.sites["h0"]
+    assert site.audit.left[""] <= site.policy.max_numbers_out_share * 250 * 2
 
 
 def test_formulas_are_in_the_audit() -> None:
