@@ -162,13 +162,14 @@ def test_refusals_cannot_be_asked_for_without_end() -> None:
 def test_folds_of_other_seeds_are_not_asked_for_without_end() -> None:
     """Which rows a fold has follows from the seed: sums over enough folds would tell each row."""
     sites = FakeTables(silos(TABLE, "site"), Policy(runs_per_day=1000))
-    asked = 0
-    with pytest.raises(SiteSpentError, match="allows no more answers about its table"):
-        while asked < 60:
-            options = Options(family="gaussian", l2="cv", folds=10, penalties=2, seed=asked)
+    spent = 0
+    for seed in range(5):
+        options = Options(family="gaussian", l2="cv", folds=10, penalties=2, seed=seed)
+        try:
             fit(sites, "pressure ~ age", options)
-            asked += 1
-    assert asked > 0
+        except SiteSpentError:
+            spent += 1
+    assert 0 < spent < 5
     site = sites.sites["h0"]
     assert site.audit.left[""] <= site.policy.max_numbers_out_share * 250 * 2
 
