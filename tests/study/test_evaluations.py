@@ -189,6 +189,18 @@ def test_a_model_that_says_nearly_the_same_of_all_rows() -> None:
     assert 0 <= found["AUC"] <= 1
 
 
+def test_what_is_told_of_another_model_counts_as_new() -> None:
+    """Its calibration begins with the same question, and has another answer."""
+    sites = FakeTables(TABLES, Policy(evaluation_share=SHARE, max_numbers_out_share=10.0))
+    audit = sites.sites["h0"].audit
+    evaluate(sites, model("died ~ age + sex"))
+    first = audit.left["evaluation"]
+    evaluate(sites, model("died ~ age + sex"))
+    assert audit.left["evaluation"] == first
+    evaluate(sites, model("died ~ age + ward"))
+    assert audit.left["evaluation"] >= 1.9 * first
+
+
 def test_a_column_that_a_site_does_not_have() -> None:
     fitted = model("died ~ age + sex")
     tables = TABLES | {"h3": TABLES["h3"].drop(columns="sex")}
