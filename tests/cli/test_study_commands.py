@@ -318,7 +318,8 @@ def test_from_python(federation: Federation, tmp_path: Path) -> None:
     assert model.result is not None
     assert model.result.rounds > 0
     assert federation.asked[0]["study"] == "statins"
-    assert found.describe().rows == 1600
+    assert found.describe(run="columns").rows == 1600
+    assert federation.asked[-1]["run"] == "columns"
     assert found.evaluate(model).measures["AUC"] > 0.5
     path = model.save(tmp_path / "model.pdmm")
     assert found.evaluate(path).measures == found.evaluate(model).measures

@@ -25,8 +25,10 @@ FORMULA = "died ~ age + sex + log(income) + C(stage)"
         {"l1": "cv", "standardise": True},
         {"l2": "cv", "folds": "client"},
         {"l1": "cv", "family": "gaussian"},
-        {"l2": "cv", "family": "gaussian", "folds": "client"},
-        {"l2": "cv", "folds": 3, "seed": 7, "weights": "often"},
+        pytest.param({"l2": "cv", "family": "gaussian", "folds": "client"}, marks=pytest.mark.slow),
+        pytest.param(
+            {"l2": "cv", "folds": 3, "seed": 7, "weights": "often"}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_choice_is_that_of_one_process(more: dict[str, Any]) -> None:
@@ -42,6 +44,7 @@ def test_the_choice_is_that_of_one_process(more: dict[str, Any]) -> None:
     assert found.path["nonzero"].equals(expected.path["nonzero"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "outcome"), [("poisson", "visits"), ("gamma", "cost")])
 def test_other_families(family: str, outcome: str) -> None:
     more: dict[str, Any] = {"l2": "cv", "penalties": 5, "folds": 3, "family": family}
@@ -50,6 +53,7 @@ def test_other_families(family: str, outcome: str) -> None:
     assert found.penalty == pytest.approx(expected.penalty, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_cox() -> None:
     more: dict[str, Any] = {"l2": "cv", "penalties": 5, "folds": 3, "family": "cox"}
     formula = "Surv(time, event) ~ age + sex"

@@ -1,5 +1,6 @@
 """Evaluations on the rows that sites set aside: against sklearn on these very rows."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def parts(which: str) -> pd.DataFrame:
     return pd.concat([getattr(own, which).assign(site=name) for name, own in held.items()])
 
 
+@cache
 def model(formula: str, **more: Any) -> Any:
     return fit(FakeTables(TABLES, POLICY), formula, Options(**more))
 
@@ -100,6 +102,7 @@ def test_no_bin_has_few_rows() -> None:
         assert rows.max() < rows.sum() / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "more"),
     [
@@ -184,6 +187,18 @@ def test_a_model_that_says_nearly_the_same_of_all_rows() -> None:
     assert np.isnan(found["calibration slope"]) or abs(found["calibration slope"]) <= 100
     assert found["calibration in the large"] == pytest.approx(0, abs=0.3)
     assert 0 <= found["AUC"] <= 1
+
+
+def test_what_is_told_of_another_model_counts_as_new() -> None:
+    """Its calibration begins with the same question, and has another answer."""
+    sites = FakeTables(TABLES, Policy(evaluation_share=SHARE, max_numbers_out_share=10.0))
+    audit = sites.sites["h0"].audit
+    evaluate(sites, model("died ~ age + sex"))
+    first = audit.left["evaluation"]
+    evaluate(sites, model("died ~ age + sex"))
+    assert audit.left["evaluation"] == first
+    evaluate(sites, model("died ~ age + ward"))
+    assert audit.left["evaluation"] >= 1.9 * first
 
 
 def test_a_column_that_a_site_does_not_have() -> None:

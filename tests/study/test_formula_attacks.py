@@ -9,7 +9,7 @@ import pytest
 
 from builders.study import FakeTables, hospitals, silos, text_of_refusals
 from pdmm.engines import Policy
-from pdmm.engines.sites.roster import SiteError, SiteRefusedError, SiteTableError
+from pdmm.engines.sites.roster import SiteError, SiteRefusedError, SiteSpentError, SiteTableError
 from pdmm.study import evaluate, fit
 from pdmm.study.lonely_rows import shares
 from pdmm.tables.silos import Options
@@ -96,6 +96,38 @@ def test_no_expression_is_about_one_row(formula: str, more: dict[str, Any]) -> N
     assert any(entry.counts for entry in sites.sites["h0"].audit.kept)
 
 
+FEW = [
+    ("died ~ I(age > 101)", {}),
+    ("where(age > 101, 1, 0) ~ sex + pressure", {"family": "gaussian"}),
+    ("Surv(time, where(age > 101, 1, 0)) ~ pressure", {"family": "cox"}),
+    ("pressure ~ sex", {"family": "gaussian", "offset": "where(age > 101, 1, 0)"}),
+    ("pressure ~ sex", {"family": "gaussian", "weights": "where(age > 101, 2, 1)"}),
+    ("odd ~ sex + pressure", {}),  # an outcome that hardly occurs, though nobody has made it
+]
+
+
+@pytest.mark.parametrize(("formula", "more"), FEW)
+def test_no_expression_is_about_a_few_rows(formula: str, more: dict[str, Any]) -> None:
+    table = TABLE.assign(odd=TABLE.died)
+    table.loc[:249, "odd"] = 0
+    table.loc[20:24, ["age", "odd"]] = [[102.0 + k, 1] for k in range(5)]
+    sites = FakeTables(silos(table, "site"), Policy())
+    with pytest.raises(SiteRefusedError, match="site h0 refused by policy"):
+        fit(sites, formula, Options(**more))
+    assert "5 rows, and min_rows_per_level is 10" in text_of_refusals(sites)
+
+
+def test_few_outcomes_among_the_rows_that_are_set_aside() -> None:
+    """How many there are of a column of the table is no question that the researcher has made."""
+    table = TABLE.assign(died=0)
+    table.loc[::125, "died"] = 1
+    found = evaluate(
+        FakeTables(silos(table, "site"), Policy(evaluation_share=1.0)),
+        fit(FakeTables(silos(TABLE, "site"), Policy()), "died ~ age + sex"),
+    )
+    assert found.measures["observed"] * found.measures["rows"] == pytest.approx(8)
+
+
 def test_an_error_that_depends_on_a_row_counts_as_a_refusal() -> None:
     for formula, family in (
         ("died ~ I(1 / (age - 103.25))", "binomial"),
@@ -125,6 +157,21 @@ def test_refusals_cannot_be_asked_for_without_end() -> None:
             fit(sites, f"died ~ I((age == 103.25) & (income > {k}))")
     with pytest.raises(SiteRefusedError, match=r"site h0 .* enough for today"):
         fit(sites, "died ~ sex")
+
+
+def test_folds_of_other_seeds_are_not_asked_for_without_end() -> None:
+    """Which rows a fold has follows from the seed: sums over enough folds would tell each row."""
+    sites = FakeTables(silos(TABLE, "site"), Policy(runs_per_day=1000))
+    spent = 0
+    for seed in range(5):
+        options = Options(family="gaussian", l2="cv", folds=10, penalties=2, seed=seed)
+        try:
+            fit(sites, "pressure ~ age", options)
+        except SiteSpentError:
+            spent += 1
+    assert 0 < spent < 5
+    site = sites.sites["h0"]
+    assert site.audit.left[""] <= site.policy.max_numbers_out_share * 250 * 2
 
 
 def test_formulas_are_in_the_audit() -> None:

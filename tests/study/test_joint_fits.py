@@ -124,6 +124,7 @@ def test_a_column_of_the_site_can_stand_in_the_formula(missing: Any) -> None:
     assert_same(found, expected.params, expected.bse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{"l2": 3.0}, {"l1": 2.0, "standardise": True}, {"l1": 1, "l2": 1}]
 )

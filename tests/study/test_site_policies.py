@@ -10,7 +10,12 @@ import pytest
 import pdmm
 from builders.study import FakeTables, hospitals, silos, text_of_refusals
 from pdmm.engines import Policy
-from pdmm.engines.sites.roster import SiteRefusedError, SiteSpentError, SiteTableError
+from pdmm.engines.sites.roster import (
+    SiteForgotError,
+    SiteRefusedError,
+    SiteSpentError,
+    SiteTableError,
+)
 from pdmm.study import describe, evaluate, fit
 from pdmm.study.connected import Way
 from pdmm.tables.silos import Options
@@ -237,6 +242,35 @@ def test_a_site_is_not_left_out_once_its_sums_are_known() -> None:
     with pytest.raises(SiteSpentError, match="site h1 allows no more answers"):
         evaluate(sites, model, Way(leave_out=True))
     assert [verb for name, verb, _ in sites.asked if name == "h0"].count("survey") == 1
+
+
+@pytest.mark.parametrize(
+    "verb", ["kinds", "count", "encode", "hello", "open", "round", "statistics", "columns_total"]
+)
+def test_a_site_that_loses_its_process_has_the_study_begin_again(verb: str) -> None:
+    """The error is none that trying again does not remove: a federation does so by itself."""
+    lost: list[str] = []
+
+    def fault(site: str, asked: str, payload: Any) -> None:
+        if (site, asked) == ("h1", verb) and not lost:
+            lost.append(verb)
+            sites.restart("h1")
+
+    sites = FakeTables(TABLES, Policy(), fault)
+    with pytest.raises(SiteForgotError, match=r"site h1 has lost its part of the .*begin"):
+        fit(sites, FORMULA, Options(l2=1.0, standardise=True), Way(patience=5.0, timeout=1.0))
+    assert fit(sites, FORMULA).nobs == len(TABLE)
+
+
+def test_secure_sums_change_nothing() -> None:
+    secure = fit(FakeTables(TABLES), FORMULA)
+    plain = fit(FakeTables(TABLES), FORMULA, way=Way(secure=False))
+    np.testing.assert_allclose(secure.params, plain.params, rtol=1e-10)
+    np.testing.assert_allclose(secure.bse, plain.bse, rtol=1e-10)
+    assert any("sums are not secure, as was asked for" in note for note in plain.notes)
+    two = FakeTables({name: TABLES[name] for name in ("h0", "h1")})
+    with pytest.raises(ValueError, match=r"secure=True: .* and 2 take part"):
+        fit(two, FORMULA, way=Way(secure=True))
 
 
 # --- descriptions ---------------------------------------------------------------------------------

@@ -218,7 +218,8 @@ class Doors(RunLimits):
         outcomes = getattr(problem, "encoded", 0)  # of a table, these are columns too
         self.about(contents._replace(columns=contents.columns + outcomes), part)
         assert self.contents is not None
-        self.most = most_numbers(problem)
+        # another formula, or other folds, ask for other sums: of a table there is more to tell
+        self.most = np.inf if outcomes else most_numbers(problem)
         return objections(problem, self.contents, policy)
 
     def check_shares(self, own: Vector, everyone: Mapping[str, Vector]) -> None:

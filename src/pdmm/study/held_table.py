@@ -30,7 +30,7 @@ class HeldTable:
         if isinstance(source, pd.DataFrame):
             frame = source if columns is None else source[[c for c in columns if c in source]]
         else:
-            frame = _read(source, columns)
+            frame = read_table(source, columns)
             self.checksum = checksum_of(source)
         names = [str(name) for name in frame]
         lacking = [name for name in columns or () if name not in names]
@@ -57,16 +57,6 @@ class HeldTable:
             "no rows are set aside for evaluation: its policy must say evaluation_share, for "
             "example 0.2"
         )
-
-
-def _read(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    """The table of a file; what is wrong with that quotes the file, and stays at the site."""
-    try:
-        return read_table(path, columns)
-    except (ValueError, OSError) as error:
-        raise TableError(
-            "its file cannot be read as a table: what is wrong is in the site's own error log"
-        ) from error
 
 
 def set_aside(frame: pd.DataFrame, share: float) -> Mask:

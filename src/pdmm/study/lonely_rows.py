@@ -33,9 +33,10 @@ def shares(columns: Vector, weights: Vector | None = None) -> Vector:
     if weights is not None:
         table *= np.sqrt(weights / weights.max())[:, None]
     length = np.sqrt((table * table).sum(axis=0))
-    basis, left, _ = qr(table / np.where(length > 0, length, 1.0), mode="economic", pivoting=True)
+    basis, triangle = np.linalg.qr(table / np.where(length > 0, length, 1.0))
+    turn, left, _ = qr(triangle, pivoting=True)  # of columns that others explain, nothing is left
     kept = np.abs(np.diag(left)) > NOTHING
-    return np.asarray((basis[:, kept] ** 2).sum(axis=1))
+    return np.asarray(((basis @ turn[:, kept]) ** 2).sum(axis=1))
 
 
 def check_shares(columns: Vector, weights: Vector | None, policy: Policy, what: str) -> None:

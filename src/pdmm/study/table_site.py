@@ -64,6 +64,7 @@ class TableSite:
         self._questions: TableQuestions | None = None
         self._evaluation: EvaluationQuestions | None = None
         self._last: tuple[str, Payload] = ("", {})
+        self._set = ""
 
     # --- what a caller of a Site may look at ---------------------------------------------------
 
@@ -108,7 +109,8 @@ class TableSite:
             seal = None
             if verb in SUMS:
                 seal = self.consent.seal(verb, payload, b"")
-            question.digest = digest_of(verb, _without_mask(payload), self.consent.subject)
+            about = self.consent.subject + self._set_before(verb, payload)
+            question.digest = digest_of(verb, _without_mask(payload), about)
             if self._last[0] != question.digest:  # the same again, at another scale or after a loss
                 self._last = question.digest, self._found(verb, payload)
             reply = self._last[1]
@@ -116,6 +118,14 @@ class TableSite:
                 reply, question.numbers = seal.of_arrays(reply)
             question.reply = reply
         return question.reply
+
+    def _set_before(self, verb: str, payload: Payload) -> str:
+        """What a question is about beside its words: the folds, or the model, of one before it."""
+        if not verb.startswith(("fold", "evaluation", "calibration")):
+            return ""
+        if payload.get("folds") is not None or "model" in payload:
+            self._set = digest_of("set", _without_mask(payload), "")
+        return self._set
 
     # --- a study begins -----------------------------------------------------------------------
 
@@ -134,13 +144,24 @@ class TableSite:
         self._questions = None
         self._evaluation = None
         self._last = ("", {})
-        self._held = HeldTable(self.source, self.columns, self.policy.evaluation_share)
+        self._set = ""
+        self._held = self._read()
         rows = self._held.for_fits
         self.site.doors.about(whole_table(*rows.shape), FITS)
         if self._held.checksum:
             note = Question("table")
             self.site.doors.note(note, f"the table has the SHA-256 {self._held.checksum}")
         return agreed
+
+    def _read(self) -> HeldTable:
+        try:
+            return HeldTable(self.source, self.columns, self.policy.evaluation_share)
+        except TableError:
+            raise
+        except (ValueError, OSError) as error:  # which may quote the file
+            raise TableError(
+                "its file cannot be read as a table: what is wrong is in the site's own error log"
+            ) from error
 
     @property
     def held(self) -> HeldTable:
