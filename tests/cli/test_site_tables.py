@@ -108,10 +108,11 @@ def test_the_audit_has_the_formula_and_what_was_refused(
     fit(sites, "died ~ age + sex")
     with pytest.raises(SiteRefusedError, match="site h"):
         fit(sites, "died ~ I(age > 90)")
-    code, said = call("audit", "--kit", kit)
+    code, said = call("audit", "--kit", kit, "--last", 200)
     assert code == 0, said
     lines = said.splitlines()
-    assert any("ada@university.org" in line and "statistics" in line for line in lines)
+    assert any(line.startswith("study, asked for by ada@university.org, 20") for line in lines)
+    assert any(line.split()[1:2] == ["statistics"] for line in lines)
     assert any("the formula is 'died ~ age + sex'" in line for line in lines)
     assert any("the formula is 'died ~ I(age > 90)'" in line for line in lines)
     assert any("refused" in line and "min_rows_per_level is 10" in line for line in lines)

@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from click.testing import Result
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.metrics import roc_auc_score
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import pdmm
 import pdmm.federation
@@ -27,7 +26,7 @@ from pdmm.flare.runs import RunError
 from pdmm.flare.site_data import OwnTable, own_table
 from pdmm.flare.site_kit import begin_anew, entries
 from pdmm.privacy.policy import Policy
-from pdmm.tables import load, load_rand_health
+from pdmm.tables import Fit, load, load_rand_health
 from pdmm.tables.silos import Options
 
 pytestmark = [pytest.mark.flare, pytest.mark.slow]
@@ -197,8 +196,8 @@ def test_from_the_tables_to_the_report_by_commands(
     assert abs(told["AUC"] - exact) <= told["AUC width"] / 2 + (len(rows) - told["rows"]) / 100
     audit = entries(federation.kits.sites["ana"])
     assert {"describe", "round", "evaluation"} <= {entry.verb for entry in audit}
-    about = [entry.reason for entry in audit if entry.verb in ("fit", "model")]
-    assert about == ["binomial: visited ~ coinsurance + age + C(sex) + log_income"] * 2
+    about = [entry.reason for entry in audit if entry.verb in ("formula", "model")]
+    assert about == [f"the formula is {VISITED!r}"] * 2
 
 
 # --- the numbers ---------------------------------------------------------------------------------
@@ -212,7 +211,7 @@ def test_it_is_the_fit_of_the_pooled_table(
     give(federation, tables, make())
     fit = pdmm.federation.connect(federation.kits.admin, sites=SITES).fit(formula, family)
     check_the_same(fit, pooled(tables, formula, pooled_family))
-    assert any("sums are secure" in text for text in fit.result.choices)
+    assert any("sums are secure" in note for note in fit.notes)
 
 
 # --- faults --------------------------------------------------------------------------------------
@@ -268,10 +267,12 @@ def test_the_server_is_killed_in_a_cross_validation(
     check_the_path(found.value, patients, folds=3, penalties=20)
 
 
-def check_the_path(found: Any, tables: Tables, **options: Any) -> None:
+def check_the_path(found: Fit, tables: Tables, **options: Any) -> None:
     """The penalties, what is lost at each, and the coefficients are those of one process."""
     each = [tables[name].read(POLICY).for_fits.assign(site=name) for name in SITES]
     here = pdmm.fit(VISITED, pd.concat(each), client="site", l2="cv", **options)
+    assert found.path is not None
+    assert here.path is not None
     np.testing.assert_allclose(found.path["loss"], here.path["loss"], rtol=1e-7)
     assert found.penalty == pytest.approx(here.penalty, rel=1e-9)
     np.testing.assert_allclose(found.params, here.params, rtol=1e-6)

@@ -1,5 +1,6 @@
 """What a site says of its table before and during a fit: kinds, levels and sums, never a row."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from pdmm.tables.client_table import ClientTable, MissingError, RareError, Rows
 from pdmm.tables.columns import describe
 from pdmm.tables.design import Table
 from pdmm.tables.encoding import Encoding
-from pdmm.tables.formulas import columns_in
+from pdmm.tables.formulas import Formula, columns_in
 
 Vector = npt.NDArray[np.float64]
 
@@ -79,7 +80,8 @@ class TableQuestions:
     def count(self, payload: Payload) -> Payload:
         """How many rows there are, and how many of them are complete."""
         encoding = self._encoding(payload)
-        self.doors.note(Question("formula"), _asked_for(encoding, payload))
+        beside = map(str, payload["encoding"]["extra"])
+        self.doors.note(Question("formula"), about_formula(encoding.formula, beside))
         missing = str(payload["missing"])
         try:
             self.counts = self.client.count(
@@ -242,10 +244,13 @@ def described(frame: pd.DataFrame) -> dict[str, Any]:
     return {name: describe(frame[name]) for name in frame}
 
 
-def _asked_for(encoding: Encoding, payload: Payload) -> str:
-    """The formula, for the site's audit: a series of fits that differ a little tells more."""
-    beside = [str(expression) for expression in payload["encoding"]["extra"]]
-    return f"the formula is {encoding.formula.text!r}" + "".join(f", and {one!r}" for one in beside)
+def about_formula(formula: Formula, beside: Iterable[str] = ()) -> str:
+    """The formula as it is computed here, for the audit, with an offset and weights beside it.
+
+    A series of fits that differ a little tells more than each of them.
+    """
+    said = f"{', '.join(formula.outcome)} ~ {formula.right.removeprefix('1 + ')}"
+    return f"the formula is {said!r}" + "".join(f", and {one!r}" for one in beside)
 
 
 def _listed(values: Any) -> list[Any] | None:

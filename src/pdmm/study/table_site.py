@@ -19,10 +19,9 @@ from pdmm.study.alone import alone, rows_alone
 from pdmm.study.describing import columns_of, row_sums
 from pdmm.study.evaluation_questions import EvaluationQuestions
 from pdmm.study.held_table import HeldTable
-from pdmm.study.questions import SUMS, TOLD, Payload, unpacked
+from pdmm.study.questions import SUMS, TOLD, Payload
 from pdmm.study.table_doors import check_columns, check_family
-from pdmm.study.table_questions import TableQuestions
-from pdmm.tables.formulas import Formula
+from pdmm.study.table_questions import TableQuestions, about_formula
 from pdmm.tables.stored import Stored, of_body
 
 if TYPE_CHECKING:
@@ -106,15 +105,14 @@ class TableSite:
         if doors.study is None:
             return {"lacks": "study"}
         with doors.question(verb) as question:
-            seal = None
-            if verb in SUMS:
-                seal = self.consent.seal(verb, payload, b"")
             about = self.consent.subject + self._set_before(verb, payload)
             question.digest = digest_of(verb, _without_mask(payload), about)
+            seal = self.consent.seal(verb, payload, b"", about) if verb in SUMS else None
             if self._last[0] != question.digest:  # the same again, at another scale or after a loss
                 self._last = question.digest, self._found(verb, payload)
             reply = self._last[1]
             if seal is not None:
+                seal.digest = question.digest
                 reply, question.numbers = seal.of_arrays(reply)
             question.reply = reply
         return question.reply
@@ -212,7 +210,6 @@ class TableSite:
         assert self._questions is not None
         reply = self._questions.encode(payload)
         self.site.take_problem(self._questions.made.problem)
-        self._note_model("fit", str(payload["family"]), unpacked(payload["encoding"]).formula)
         # The terms of the run say what it is about, so that all sites have encoded alike.
         self.consent.subject = digest_of("encode", _without_mask(payload))
         return reply
@@ -232,8 +229,8 @@ class TableSite:
     def _evaluated(self, verb: str, payload: Payload) -> Payload:
         if verb in ("evaluation", "evaluation_alone"):
             rows = self.held.check_rows(fits=False)
-            stored = self._checked_model(payload)
-            self._note_model("model", stored.family, stored.formula)
+            model = self._checked_model(payload)
+            self.site.doors.note(Question("model"), about_formula(model.formula))
             self._evaluation = EvaluationQuestions(payload["model"], rows, self.site.doors)
         if self._evaluation is None:
             raise Reason("an evaluation is asked about before it has begun")
@@ -251,11 +248,6 @@ class TableSite:
         check_columns(stored.formula.columns, self.policy, None)
         check_family(stored.family, self.policy)
         return stored
-
-    def _note_model(self, what: str, family: str, formula: Formula) -> None:
-        """Have the audit say what the questions that follow are about, as it is computed here."""
-        words = f"{family}: {', '.join(formula.outcome)} ~ {formula.right}"
-        self.site.doors.note(Question(what), " ".join(words.split()))
 
     def _check_per_site(self) -> None:
         if not self.policy.per_site_results:
