@@ -310,11 +310,8 @@ class Fit:
         It holds coefficients, covariance, how to encode rows, counts of the clients and how the
         model was made, and no row.
         """
-        table = self.sites
-        sites = {
-            name: self._stored.sites[name] | row
-            for name, row in zip(table.index, table.to_dict("records"), strict=True)
-        }
+        rows = self.sites.to_dict("index")
+        sites = {name: own | rows.get(name, {}) for name, own in self._stored.sites.items()}
         save(replace(self._stored, sites=sites), Path(path))
         return Path(path)
 
