@@ -30,9 +30,10 @@ GROUP = 8  # levels of one lane
 MOST_SITES = 255
 LANES = ((3, 2, np.uint16), (15, 4, np.uint32), (MOST_SITES, 8, np.uint64))
 
-FINE = (-64, -24, -12, 0, 16, 48)
+FINE = (-24, -16, -12, -8, 0, 16)
 """Level i is of parts that have up to so many bits more than there is room for. Negative: room is
-left. The last level is of parts that have more, and one beyond it of what is no number."""
+left. The last level is of parts that have more, and one beyond it of what is no number. Steps are
+small where a scale is about right, so that it can be moved before it is wrong."""
 
 LONG = tuple(range(-512, 513, 16))
 """The same, where nothing is known of a number yet."""
