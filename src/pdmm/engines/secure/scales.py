@@ -135,7 +135,7 @@ class Scales:
         return self._numbers(read.whole, old, levels == len(moves.ends) - 1)
 
     def _moved(self, shift: Powers) -> Powers:
-        return np.clip(self.k + shift, -FURTHEST, FURTHEST).astype(np.int16)
+        return np.asarray(np.clip(self.k + shift, -FURTHEST, FURTHEST), dtype=np.int16)
 
     def _numbers(self, whole: Whole, k: Powers, beyond: npt.NDArray[np.bool_]) -> Vector:
         found = decoded(whole, k)
