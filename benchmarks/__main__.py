@@ -9,7 +9,19 @@ import sys
 
 NAMES = (
     *("least_squares", "softmax", "many_clients", "shapes", "noticing", "network", "unreliable"),
-    *("mpi", "flare", "study", "auto", "missing", "glm", "path", "big_table", "rounds", "doors"),
+    *(
+        "mpi",
+        "flare",
+        "secure",
+        "study",
+        "auto",
+        "missing",
+        "glm",
+        "path",
+        "big_table",
+        "rounds",
+        "doors",
+    ),
 )
 OF_THE_CODE = ("mirror", "hops")
 

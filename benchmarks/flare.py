@@ -79,7 +79,7 @@ def main() -> None:
         length.write_text(str(LENGTHS[0]))
         begun = perf_counter()
         with LocalFederation(
-            SITES, _files(folder, length), folder / "nodes", policy=Policy.open()
+            SITES, files(folder, length, SITES), folder / "nodes", policy=Policy.open()
         ) as federation:
             print(f"  provisioned, started and connected in {perf_counter() - begun:.1f} s")
             with federation.admin() as admin:
@@ -89,9 +89,10 @@ def main() -> None:
                 _report(d, federation, bare[str(d)])
 
 
-def _files(folder: Path, length: Path) -> dict[str, str]:
+def files(folder: Path, length: Path, sites: list[str]) -> dict[str, str]:
+    """The problem of each site, whose dimension is in a file that may change between runs."""
     problems = {}
-    for site in SITES:
+    for site in sites:
         path = folder / f"{site}.py"
         path.write_text(SITE_FILE.format(path=str(length), site=site))
         problems[site] = f"{path}:problem"
@@ -120,7 +121,10 @@ def _bare_config(config: str, whose: str) -> str:
 
 
 def _report(d: int, federation: LocalFederation, bare: float) -> None:
-    each = [{way: _round(d, federation, way) for way in WAYS} for _ in range(TIMES)]
+    each = [
+        {way: round_seconds(d, federation, WAYS[way], ROUNDS, len(SITES)) for way in WAYS}
+        for _ in range(TIMES)
+    ]
     taken = {way: min(one[way] for one in each) for way in WAYS}
     plain = taken["plain"]
     print(f"  {d:9,d} floats: the bare engine {bare:.3f} s, a median round of pdmm")
@@ -134,19 +138,19 @@ def _report(d: int, federation: LocalFederation, bare: float) -> None:
         print(f"    {words:26} {taken[way]:.3f} s: {ratio}")
 
 
-def _round(d: int, federation: LocalFederation, way: str) -> float:
+def round_seconds(
+    d: int, federation: LocalFederation, way: dict[str, Any], rounds: int, sites: int
+) -> float:
     """The median time of a round, of a run that ends at the optimum."""
-    asked = runs.settings(
-        pdmm.AGPDMM(step_size=0.25, local_steps=5, rho=3.0),
-        rounds=ROUNDS,
-        every=ROUNDS,
-        **WAYS[way],
-    )
-    out = federation.folder / f"model-{d}-{way}.safetensors"
-    model = runs.complete(federation.kits.admin, asked, out, sites=SITES, force=True)
+    method = pdmm.AGPDMM(step_size=0.25, local_steps=5, rho=3.0)
+    asked = runs.settings(method, rounds=rounds, every=rounds, **way)
+    out = federation.folder / f"model-{d}.safetensors"
+    names = [f"site-{k + 1}" for k in range(sites)]
+    model = runs.complete(federation.kits.admin, asked, out, sites=names, force=True)
     lines = model_files.history_path(out).read_text().splitlines()
     column = lines[0].split(",").index("seconds")
-    exact = 6.0 / 9.0  # the optimum of sum_k (1 + k)/2 ‖x‖² - k x, k = 1, 2, 3
+    k = np.arange(1, sites + 1)
+    exact = k.sum() / (1 + k).sum()  # the optimum of sum_k (1 + k)/2 ‖x‖² - k x
     assert float(np.abs(model.x - exact).max()) < 1e-9
     return float(np.median(np.diff([float(line.split(",")[column]) for line in lines[1:]])))
 

@@ -64,11 +64,11 @@ def _report(kit: Path, folder: Path, secure: bool) -> None:
     times = found.times
     assert times is not None
     words = "with secure sums" if secure else "without"
-    seconds = found.value.result.history["seconds"]
+    history = found.value.result.history
+    each = ", ".join(f"{s:.3f}" for s in np.diff(history["seconds"]))
     print(
         f"  {words}: {took:.1f} s from the command to the report: FLARE begins {times.begin:.1f}, "
-        f"ends {times.end:.1f}; the study {times.run:.1f}, of which {found.value.result.rounds} "
-        f"rounds take {times.round or 0:.3f} each (the last {seconds[-1] - seconds[-2]:.3f})"
+        f"ends {times.end:.1f}; the study {times.run:.1f}, of which rounds take {each}"
     )
 
 

@@ -89,7 +89,7 @@ def test_other_models(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--formula", "visited ~ height"), "no client has a column 'height'"),
+        (("--formula", "visited ~ height"), "no table has a column 'height'"),
         (("--formula", "visited ~ age", "--client", "clinic"), "client='clinic' is no column"),
         (("--formula", "visited ~ age", "--l2", "much"), "--l2 must be a number, got 'much'"),
         (("--formula", "visited ~ age", "--folds", "many"), "--folds must be a whole number"),

@@ -135,7 +135,7 @@ def test_a_run_with_secure_sums_says_so(tmp_path: Path) -> None:
     (tmp_path / "secure").mkdir()
     model, told = done(asked(secure=True), tmp_path / "secure")
     assert close(model.x, plain.x)
-    said = "sums are secure: the server read no part of a site, of 3 organisations"
+    said = "sums are secure: the server read sums over 3 organisations alone"
     assert model.result["choices"] == [said]
     assert not any(each["checkpoint"] for each in told)
     assert not (tmp_path / "secure" / "kept" / server.CHECKPOINT).exists()

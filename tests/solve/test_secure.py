@@ -63,7 +63,7 @@ def test_the_result_is_that_without(name: str) -> None:
     np.testing.assert_allclose(objectives, plain.history["objective"], rtol=1e-10)
     assert found.certificate.gap == pytest.approx(plain.certificate.gap, rel=1e-4)
     for column in ("value_calls", "exact_calls"):  # an exact step may take a try more, or less
-        np.testing.assert_allclose(found.history[column], plain.history[column], rtol=0.1)
+        np.testing.assert_allclose(found.history[column], plain.history[column], rtol=0.2)
     assert any("sums are secure, as in a federation of 12" in text for text in found.choices)
 
 
@@ -115,8 +115,8 @@ def test_the_bytes_of_scales_and_counts() -> None:
     size = 5 + 1 + 3
     lanes = 2 * size  # of eight levels in 16 bits each
     words = 1 + size + -(-lanes // 8)
-    assert up[-1] == 3 * (8 * words + 8 + 88)
-    assert down[-1] == 3 * (8 * 5 + 8 + 2 * size + 3)
+    assert up[-1] == 3 * (8 * words + 8 + 88 + 66)
+    assert down[-1] == 3 * (8 * 5 + 8 + 2 * size + 3 + 3 * 66)
     assert up[0] > up[-1]
 
 

@@ -92,7 +92,7 @@ def test_a_column_that_one_client_lacks_is_named_with_it() -> None:
     del own["west"]["bmi"]
     with pytest.raises(ValueError, match="clients 'north' and 'west' have no column 'bmi'"):
         pdmm.fit(FORMULA, own)
-    with pytest.raises(ValueError, match="no client has a column 'weight'"):
+    with pytest.raises(ValueError, match="no table has a column 'weight'"):
         pdmm.fit("died ~ weight", own)
 
 
@@ -264,7 +264,7 @@ def test_what_is_infinite_is_refused_with_its_client() -> None:
         ({"l1": "auto"}, "l1 must be a number"),
         ({"family": "normal"}, "family must be"),
         ({"family": "cox"}, "go together"),
-        ({"offset": "nothing"}, "no client has a column 'nothing'"),
+        ({"offset": "nothing"}, "no table has a column 'nothing'"),
         ({"weights": "sex"}, "'sex' must be numbers"),
         ({"standardise": "yes"}, "standardise must be True or False"),
     ],

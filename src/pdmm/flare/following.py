@@ -85,7 +85,7 @@ class Follower:
         if "round" in told:
             self.show(told)
         else:
-            self._tell(told.get("phase") or self._starting(), told)
+            self._tell(told.get("phase") or self._phase or self._starting(), told)
 
     def finish(self, rounds: Sequence[dict[str, Any]]) -> None:
         """Show those rounds that have not been shown."""

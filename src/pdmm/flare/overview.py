@@ -55,7 +55,7 @@ class RunState:
     """Whether its owner can go on with it, or fetch its model, by resume."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Overview:
     """A federation, as it stands."""
 
@@ -76,6 +76,10 @@ class Overview:
     def sites(self) -> list[str]:
         """The names of the sites that are connected."""
         return [party.name for party in self.parties if party.connected]
+
+    def __repr__(self) -> str:
+        connected = f"{len(self.sites)} of {len(self.parties)} sites connected"
+        return f"Overview({self.server}, {connected}, {len(self.runs) + self.more} runs)"
 
 
 def overview(kit: Path, most: int = MOST) -> Overview:

@@ -5,6 +5,7 @@ that holds the federation is killed, a caretaker takes everything down.
 """
 
 import logging
+import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from typing import Self
 
 import psutil
 
+from pdmm.common.threads import available
 from pdmm.flare.admin import Admin
 from pdmm.flare.caretaker import Caretaker
 from pdmm.flare.kits import Kits, prepare_server, prepare_site, provision
@@ -30,6 +32,7 @@ log = logging.getLogger(__name__)
 SERVER = "server"
 CONSOLE = "console.txt"  # in each kit: all that the node has printed
 LOOK = 0.05  # seconds between two looks at a log
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 HEARTBEAT = 2.0  # seconds between two signs of life of a site
 
 
@@ -180,12 +183,18 @@ class LocalFederation:
             "TMPDIR": str((self.folder / "tmp").resolve()),
             # a site that died has nothing more to say here
             WAIT[0]: "5",
+            **self._share_of_the_cores(),
         }
         node = Node.of_kit(kit)
         process, offset = node.launch(kit / CONSOLE, self._mark, environment, options)
         self._nodes[name] = process
         log.info("started %s as process %d in %s", name, process.pid, kit)
         return offset
+
+    def _share_of_the_cores(self) -> dict[str, str]:
+        """How many threads each node may have, for all of them are on this machine."""
+        share = str(max(1, available() // len(self.sites)))
+        return {name: os.environ.get(name, share) for name in THREADS}
 
     def _wait_until_ready(self, name: str, offset: int) -> None:
         node, end = Node.of_kit(self._kit(name)), time.monotonic() + self.timeout

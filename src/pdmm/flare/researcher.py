@@ -40,9 +40,13 @@ class Federation:
         """Which sites are connected, and how the runs stand."""
         return overview(self.kit)
 
-    def describe(self) -> Description:
-        """What the tables of all sites have in common, as far as their policies tell."""
-        found: Description = _told(run_description(self.kit, self.asking))
+    def describe(self, **asking: Any) -> Description:
+        """What the tables of all sites have in common, as far as their policies tell.
+
+        Args:
+            asking: as of :meth:`fit`.
+        """
+        found: Description = _told(run_description(self.kit, replace(self.asking, **asking)))
         return found
 
     def fit(

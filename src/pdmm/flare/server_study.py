@@ -67,10 +67,10 @@ def do_study(
 
 def options_of(told: dict[str, Any]) -> Options:
     """The options of a fit, as a job tells them."""
-    delta = told.pop("delta", None)
-    if delta is not None:
-        told["family"] = pdmm.Huber(delta)
-    return Options(**told)
+    delta = told.get("delta")
+    family = told["family"] if delta is None else pdmm.Huber(delta)
+    known = {name: value for name, value in told.items() if name != "delta"}
+    return Options(**(known | {"family": family}))
 
 
 def _way(settings: dict[str, Any], report: Report) -> Way:

@@ -23,7 +23,7 @@ class Contents(NamedTuple):
     rows: int
     """Of all clients."""
     columns: int
-    """That are not constant, at the client that has the fewest."""
+    """That are not constant, at the client that has the fewest; at least one."""
     fewest: int
     """Rows of the smallest client, or of its mini-batch."""
     rarest_level: int | None
@@ -72,7 +72,7 @@ def _common(table: Matrix, level: int, cell: int) -> npt.NDArray[np.bool_]:
         if _levels(column) is not None:
             common &= counts[code] >= level
             codes.append(code)
-        elif 2 * _off_the_mode(column) < n and _off_the_mode(column) < level:
+        elif 2 * off_the_mode(column) < n and off_the_mode(column) < level:
             common &= column == values[counts.argmax()]
     if codes:
         cells = _cells(codes, n)
@@ -100,7 +100,7 @@ def contents_of(problem: Problem, rows: int = 0, columns: int = 0) -> Contents:
     return Contents(
         known=True,
         rows=sum(counts),
-        columns=min(varying for _, _, _, varying in looked),
+        columns=max(1, min(varying for _, _, _, varying in looked)),
         fewest=min(counts) if batch is None else min(batch, *counts),
         rarest_level=rare,
         rarest_column=column,
@@ -136,7 +136,7 @@ def _looked(table: Matrix) -> _Looked:
         if found is not None and len(found) == 1:
             continue
         varying += 1
-        rare = _off_the_mode(column) if found is None else int(found.min())
+        rare = off_the_mode(column) if found is None else int(found.min())
         if found is not None:
             codes.append(np.unique(column, return_inverse=True)[1])
         if found is not None or 2 * rare < n:
@@ -159,7 +159,7 @@ def _levels(column: Vector) -> npt.NDArray[np.int64] | None:
     return None if len(counts) > DISCRETE else counts
 
 
-def _off_the_mode(column: Vector) -> int:
+def off_the_mode(column: Vector) -> int:
     """Rows that do not have the most frequent value: a column may be 0 nearly everywhere."""
     return len(column) - int(np.unique(column, return_counts=True)[1].max())
 

@@ -86,6 +86,11 @@ class Doors(RunLimits):
             if self.study is not None:
                 self.study.confirmed = True
 
+    def check_begun(self) -> None:
+        """Refuse a run's question where sites have agreed to questions about their tables alone."""
+        if self.surveyed:
+            raise Reason("a run's question is asked, and no run has begun since the survey")
+
     def check_parties(
         self,
         organisations: Mapping[str, str],
@@ -209,9 +214,12 @@ class Doors(RunLimits):
             part: which of its rows.
         """
         policy = self.policy
-        self.about(contents_of(problem, policy.stated_rows, policy.stated_columns), part)
+        contents = contents_of(problem, policy.stated_rows, policy.stated_columns)
+        outcomes = getattr(problem, "encoded", 0)  # of a table, these are columns too
+        self.about(contents._replace(columns=contents.columns + outcomes), part)
         assert self.contents is not None
-        self.most = most_numbers(problem)
+        # another formula, or other folds, ask for other sums: of a table there is more to tell
+        self.most = np.inf if outcomes else most_numbers(problem)
         return objections(problem, self.contents, policy)
 
     def check_shares(self, own: Vector, everyone: Mapping[str, Vector]) -> None:
@@ -294,7 +302,7 @@ class Doors(RunLimits):
             own = isinstance(error, ClientError)
             if self.study is not None:
                 self.study.closed = self.study.closed or not own
-            counts = self.watch.looked and not own
+            counts = (self.watch.looked or getattr(error, "counts", False)) and not own
             self._keep(question, outcome="failed", reason=type(error).__name__, counts=counts)
             raise
 
@@ -336,7 +344,7 @@ class Doors(RunLimits):
     def _check_budget(self, question: Question) -> None:
         left = self.numbers_left
         news = self._news(question)
-        if left is not None and news > left:
+        if left is not None and news > max(left, 0):
             raise Reason(
                 f"the answer has {news} numbers, and of max_numbers_out_share {left:.0f} are left",
                 spent=True,

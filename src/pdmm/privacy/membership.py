@@ -69,7 +69,9 @@ class Membership:
         return statement
 
     def agree(self, statements: Any, terms: Mapping[str, Any]) -> str:
-        """Check who takes part, and sign the terms of the run."""
+        """Check who takes part, and sign the terms of the run: once, for keys serve one run."""
+        if self.terms:
+            raise Reason("these keys have begun a run already, and serve no other")
         if self.statement not in _list(statements):
             raise Reason("the run is not about what this site said of itself")
         self.parties = {}

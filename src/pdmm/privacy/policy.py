@@ -18,7 +18,7 @@ WHOLE = (
 )
 NUMBERS = (
     *("max_parameters_per_row", "max_eta", "min_effective_rows", "max_loss_ratio"),
-    "min_curvature",
+    *("min_curvature", "max_row_share"),
     "max_numbers_out_share",
     "evaluation_share",
     *("seconds_per_answer", "max_weight_ratio", "max_weight_share"),
@@ -60,6 +60,8 @@ class Policy:
     """The largest mean loss of a client's rows at a point, over that at x = 0."""
     min_curvature: float = 1.0
     """What the rows' curvatures add up to, at least: each at most 1/4 in a logistic model."""
+    max_row_share: float = 0.99
+    """The largest share of one row in a combination of what a formula makes of the table."""
     max_rounds: int = 100
     """Rounds of one run."""
     max_numbers_out_share: float = 0.5
@@ -149,6 +151,7 @@ class Policy:
             min_effective_rows=0.0,
             max_loss_ratio=infinite,
             min_curvature=0.0,
+            max_row_share=infinite,
             max_rounds=most,
             max_numbers_out_share=infinite,
             max_refusals_per_day=most,

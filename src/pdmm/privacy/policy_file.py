@@ -19,7 +19,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Which points a study may ask about": (
         *("x0", "regularisers", "max_eta", "min_effective_rows", "max_loss_ratio"),
-        "min_curvature",
+        *("min_curvature", "max_row_share"),
     ),
     "How much may leave": (
         *("secure_sums", "hessians", "per_site_results", "max_rounds", "max_numbers_out_share"),
@@ -85,6 +85,10 @@ COMMENTS = {
         "What the rows' curvatures add up to, at least. A row of a logistic model has p(1 - p),\n"
         "at most 1/4, and next to nothing where its outcome is certain: what is left is about\n"
         "few rows."
+    ),
+    "max_row_share": (
+        "The largest share of one row, from 0 to 1, in a combination of what a formula makes of\n"
+        "the table: its leverage. With a share of 1, an answer can be about that row alone."
     ),
     "max_rounds": "Rounds of one run.",
     "max_numbers_out_share": (

@@ -72,19 +72,18 @@ def numbers_in(reply: Any) -> int:
 
 def digest_of(*parts: Any) -> str:
     """What tells equal questions from others."""
-    return _digested(parts, 12).hex()
+    return _digested(hashlib.blake2b(digest_size=12), parts).hex()
 
 
 def hash_of(*parts: Any) -> bytes:
     """The same, of a length at which nobody finds two questions that have one."""
-    return _digested(parts, 32)
+    return _digested(hashlib.sha256(), parts)  # for which processors have instructions
 
 
-def _digested(parts: Any, size: int) -> bytes:
-    digest = hashlib.blake2b(digest_size=size)
+def _digested(digest: Any, parts: Any) -> bytes:
     for part in parts:
         _feed(digest, part)
-    return digest.digest()
+    return bytes(digest.digest())
 
 
 def _feed(digest: Any, part: Any) -> None:

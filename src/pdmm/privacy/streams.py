@@ -19,6 +19,7 @@ Words = npt.NDArray[np.uint64]
 LABEL = b"pdmm secure sum 1"
 KEY = 32  # bytes: AES-256
 COUNTER = bytes(16)  # each key makes one stream, which begins at 0
+CHUNK = 2**15  # words of a stream at a time, which stay in a processor's cache
 
 
 class Streams:
@@ -44,31 +45,28 @@ class Streams:
             name: key.exchange(public) for name, public in others.items() if name != own
         }
 
-    def mask(self, among: Collection[str], counter: int, question: bytes, words: int) -> Words:
-        """What this site adds, modulo 2^64; over all sites of the set it is 0.
+    def hide(self, words: Words, among: Collection[str], counter: int, question: bytes) -> None:
+        """Add to a site's words, modulo 2^64, what is 0 over all sites of the set.
 
         Args:
+            words: of the site.
             among: the sites of the set, this one among them.
             counter: of the question; no two questions of a run have the same.
             question: a hash of the whole question.
-            words: how many are needed.
         """
-        total = np.zeros(words, dtype=np.uint64)
-        for other in sorted(among):
-            if other == self.own:
-                continue
-            stream = self._stream(other, counter, question, words)
-            if self.own < other:
-                np.add(total, stream, out=total)
-            else:
-                np.subtract(total, stream, out=total)
-        return total
-
-    def _stream(self, other: str, counter: int, question: bytes, words: int) -> Words:
-        """The words that this site and another one share for a question."""
-        key = self._stream_key(other, counter, question, words)
-        cipher = Cipher(algorithms.AES(key), modes.CTR(COUNTER)).encryptor()
-        return np.frombuffer(cipher.update(bytes(8 * words)), dtype="<u8")
+        ciphers = {}
+        for other in sorted(set(among) - {self.own}):
+            key = self._stream_key(other, counter, question, len(words))
+            ciphers[other] = Cipher(algorithms.AES(key), modes.CTR(COUNTER)).encryptor()
+        nothing = bytes(8 * CHUNK)
+        buffer = bytearray(8 * CHUNK)
+        stream = np.frombuffer(buffer, dtype="<u8")
+        for start in range(0, len(words), CHUNK):
+            part = words[start : start + CHUNK]
+            for other, cipher in ciphers.items():
+                cipher.update_into(nothing[: 8 * len(part)], buffer)
+                step = np.add if self.own < other else np.subtract
+                step(part, stream[: len(part)], out=part)
 
     def _stream_key(self, other: str, counter: int, question: bytes, words: int) -> bytes:
         first, second = sorted((self.own, other))

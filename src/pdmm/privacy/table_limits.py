@@ -27,7 +27,7 @@ def _of_kind(problem: Problem, policy: Policy) -> Iterator[str]:
         yield f"the family is {family}, and families allows {listed(policy.families)}"
     if policy.columns is None:
         return
-    if getattr(problem, "encoded", False):  # columns were looked at before they were encoded
+    if getattr(problem, "encoded", 0):  # columns were looked at before they were encoded
         return
     names = getattr(problem, "columns", None)
     if names is None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pdmm.engines.sites.roster import Connection, SiteRefusedError, SiteTableError
+from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.study import description
 from pdmm.study.asked_silos import AskedSilos
 from pdmm.study.connected import Connected, Way, Without
@@ -21,6 +22,7 @@ from pdmm.study.evaluation import (
     group_edges,
     measures_of,
 )
+from pdmm.study.evaluation_questions import LARGEST
 from pdmm.study.questions import Payload
 from pdmm.tables.evaluation import ALL
 from pdmm.tables.fitted import Fit
@@ -99,12 +101,16 @@ def _tolerant(
 ) -> T:
     """Do a study; with the researcher's leave, without sites whose tables do not fit."""
     names = list(connection.names)
+    least = LEAST_SITES if way.secure is True else LEAST
     notes: list[str] = []
     while True:
+        sites = None
         try:
-            return noted(work(Connected(Without(connection, names), way)), notes)
+            sites = Connected(Without(connection, names), way)
+            return noted(work(sites), notes)
         except (SiteTableError, SiteRefusedError) as error:
-            if not way.leave_out or len(names) <= LEAST:
+            late = sites is not None and sites.begun  # the difference would be this site's part
+            if late or not way.leave_out or len(names) <= least:
                 raise
             names = [name for name in names if name != error.site]
             why = str(error).removeprefix(f"site {error.site}: ")
@@ -254,6 +260,7 @@ def _calibrated(sites: Connected, sums: Payload) -> tuple[float, float]:
         return np.nan, np.nan
     sites.phase("calibration")
     slope, shift, alone = 1.0, 0.0, 0.0
+    known = True
     for _ in range(STEPS):
         found = sites.sums(
             "calibration",
@@ -262,17 +269,25 @@ def _calibrated(sites: Connected, sums: Payload) -> tuple[float, float]:
             hessian=(2, 2),
             alone=(2,),
         )
-        g, H = found["gradient"], found["hessian"]
-        if not np.linalg.det(H) > 1e-12 * H[0, 0] * H[1, 1]:  # all predictions are the same
-            return np.nan, alone - float(found["alone"][0] / found["alone"][1])
-        step = np.linalg.solve(H, g)
         apart = float(found["alone"][0] / found["alone"][1])
-        slope -= float(step[0])
-        shift -= float(step[1])
         alone -= apart
+        step = _newton_step(found["gradient"], found["hessian"])
+        known = known and bool(np.abs([slope - step[0], shift - step[1], alone]).max() <= LARGEST)
+        if not known:  # predictions that are nearly the same: no slope is better than another
+            slope, shift, step = 1.0, 0.0, np.zeros(2)
+        slope, shift = slope - float(step[0]), shift - float(step[1])
         if max(float(np.abs(step).max()), abs(apart)) < CLOSE:
             break
-    return slope, alone
+        if not abs(alone) <= LARGEST:
+            return np.nan, np.nan
+    return slope if known else np.nan, alone
+
+
+def _newton_step(g: Any, H: Any) -> Any:
+    """(2,): NaN where all predictions are the same."""
+    if not np.linalg.det(H) > 1e-12 * H[0, 0] * H[1, 1]:
+        return np.full(2, np.nan)
+    return np.linalg.solve(H, g)
 
 
 def _each(sites: Connected, body: Payload) -> pd.DataFrame:

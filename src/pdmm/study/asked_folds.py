@@ -44,7 +44,12 @@ def asked_folds(model: "AskedModel", options: Options) -> Folded:
     weights, columns = _whole(found["weights"]), _whole(found["columns"])
     held = judged_held(occurrences, weights, columns, options.name, split)
     sums: Any = _grams(model, split) if options.name == "gaussian" else AskedSums(model, split)
-    return Folded(sums, held, split, float(found["rows"]) > model.dimension)
+    wide = float(found["rows"]) > model.dimension
+    return Folded(sums, held, split, wide, lambda done: _tell(model, done, options.penalties))
+
+
+def _tell(model: "AskedModel", done: int, penalties: int) -> None:
+    model.sites.phase(f"cross-validation: {done} of {penalties} penalties done")
 
 
 def _whole(values: Vector) -> Vector:

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.engines.sites.roster import SiteForgotError, SiteTableError
 from pdmm.engines.sites.sites import Sites
 from pdmm.engines.sites.totals import Totals as Asked
 from pdmm.problems.glm.families import Huber
 from pdmm.problems.glm.statistics import Statistics
 from pdmm.regularisers import Regulariser
 from pdmm.result import Result
+from pdmm.study.advice import advice
 from pdmm.study.asked_folds import asked_folds
 from pdmm.study.connected import Connected
 from pdmm.study.questions import Payload
@@ -116,8 +118,20 @@ class AskedModel:
 
     def minimise(self, regulariser: Regulariser | None) -> Result:
         self.sites.phase("opening the run")
+        self.sites.begun = True
+        try:
+            self.run = self._opened()
+            follow = self.sites.way.follow
+            callback = None if follow is None else follow(self.run)
+            return self.options.minimise(self.run, regulariser, callback=callback)
+        except SiteTableError as error:  # it had a problem, and has none: its process is another
+            raise SiteForgotError(
+                f"site {error.site} has lost its part of the study: begin it again"
+            ) from None
+
+    def _opened(self) -> Sites:
         way = self.sites.way
-        self.run = Sites(
+        return Sites(
             self.sites.connection,
             way.timeout,
             way.patience,
@@ -126,8 +140,6 @@ class AskedModel:
             run=way.run,
             study=way.study,
         )
-        callback = None if way.follow is None else way.follow(self.run)
-        return self.options.minimise(self.run, regulariser, callback=callback)
 
     def hessian(self, x: Vector) -> Vector:
         assert self.run is not None
@@ -153,7 +165,8 @@ class AskedModel:
             "clusters": clusters,
             "hessians": hessians,
         }
-        found = Asked(self.run.roster, self.run.hidden).ask("statistics", payload, shapes)
+        with advice("statistics"):
+            found = Asked(self.run.roster, self.run.hidden).ask("statistics", payload, shapes)
         unknown = np.full((d, d), np.nan)
         sums = Statistics(
             n=_rounded(float(found["n"])),

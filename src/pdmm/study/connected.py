@@ -13,6 +13,10 @@ from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import Connection, Payload, Roster
 from pdmm.engines.sites.seal import LEAST_SITES
 from pdmm.engines.sites.totals import Totals
+from pdmm.study.advice import advice
+
+EARLY = ("rows", "present", "count", "moments", "columns_total", "columns_squares")
+"""Sums of before the first round: a site may still be left out once they are known."""
 
 Report = Callable[[dict[str, Any]], None]
 Secure = bool | Literal["auto"]
@@ -67,6 +71,8 @@ class Connected:
         self.per_site = all(reply.flag("per_site") for reply in replies)
         choices = ("never", "secure", "allowed")
         self.hessians = {reply.site: reply.text("hessians", choices) for reply in replies}
+        self.begun = False
+        """Whether sums are known that must not be known again without one of the sites."""
         self.secure, self.why = self._decided()
         addends = len(self.names)
         self.hidden = HiddenSums(self.roster, addends) if self.secure else None
@@ -83,7 +89,7 @@ class Connected:
         if asked is True or (asked == "auto" and enough and self.identified):
             return (
                 True,
-                f"sums are secure: the server read no part of a site, of {count} organisations",
+                f"sums are secure: the server read sums over {count} organisations alone",
             )
         why = "as was asked for" if asked is False else SEVERAL
         if asked == "auto" and enough:
@@ -98,10 +104,12 @@ class Connected:
         )
         ones = np.ones(len(self.names))
         places = {name: slice(k, k + 1) for k, name in enumerate(self.names)}
-        opening.agree(Terms(np.empty(0), ones, 0, None), places)
+        with advice("survey"):
+            opening.agree(Terms(np.empty(0), ones, 0, None), places)
 
     def _asked(self, verb: str, payload: Payload) -> dict[str, Payload]:
-        answers = self.roster.everyone(verb, dict.fromkeys(self.names, payload))
+        with advice(verb):
+            answers = self.roster.everyone(verb, dict.fromkeys(self.names, payload))
         return {name: answers[name] for name in self.names}
 
     def told(self, verb: str, payload: Payload) -> dict[str, Reply]:
@@ -110,7 +118,10 @@ class Connected:
 
     def sums(self, verb: str, payload: Payload, **shapes: tuple[int, ...]) -> dict[str, Any]:
         """What all sites say together."""
-        return self.totals.ask(verb, payload, shapes)
+        with advice(verb):
+            found = self.totals.ask(verb, payload, shapes)
+        self.begun = self.begun or verb not in EARLY
+        return found
 
     def phase(self, words: str) -> None:
         """Tell an onlooker what is being done."""

@@ -32,12 +32,15 @@ class HeldTable:
         else:
             frame = read_table(source, columns)
             self.checksum = checksum_of(source)
-        if columns is not None:
-            lacking = [name for name in columns if name not in frame]
-            if lacking:
-                raise ValueError(f"the table has no column {lacking[0]!r}, which --columns names")
+        names = [str(name) for name in frame]
+        lacking = [name for name in columns or () if name not in names]
+        if lacking:
+            raise TableError(f"its table has no column {lacking[0]!r}, which --columns names")
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise TableError(f"its table has two columns {twice[0]!r}: rename one of them")
         if not len(frame):
-            raise ValueError("the table has no rows")
+            raise TableError("its table has no rows")
         frame = frame if all(isinstance(c, str) for c in frame) else frame.rename(columns=str)
         aside = set_aside(frame, share)
         self.for_fits = frame[~aside]

@@ -1,6 +1,7 @@
 """What a server asks about tables: the verbs, and encodings as they travel."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from pdmm.tables.columns import Agreed
@@ -28,14 +29,16 @@ def packed(encoding: Encoding, extra: Sequence[str] = ()) -> Payload:
 
 def unpacked(given: Any) -> Encoding:
     """The encoding of a message. Its formula is read again, so that it can run no code."""
-    return from_json(given, formula_of(given["formula"], given["right"], given["extra"]))
+    extra = tuple(str(one) for one in given["extra"])
+    return from_json(given, formula_of(str(given["formula"]), str(given["right"]), extra))
 
 
-def formula_of(text: str, right: str, extra: Sequence[str]) -> Formula:
+@lru_cache(maxsize=16)
+def formula_of(text: str, right: str, extra: tuple[str, ...]) -> Formula:
     """A formula that was read before: its dot, if it had one, is resolved."""
-    left = str(text).split("~")[0]
-    found = read_formula(f"{left}~ {right}", None, [str(one) for one in extra])
-    return Formula(**(vars(found) | {"text": str(text)}))
+    left = text.split("~")[0]
+    found = read_formula(f"{left}~ {right}", None, extra)
+    return Formula(**(vars(found) | {"text": text}))
 
 
 def call_of(encoding: Encoding, text: str) -> Call:

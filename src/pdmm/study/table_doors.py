@@ -49,6 +49,15 @@ def check_left_out(rows: int, policy: Policy) -> None:
         )
 
 
+def check_weightless(rows: int, policy: Policy) -> None:
+    """Refuse weights that take a few rows out: the same fit with these rows tells them."""
+    if 0 < rows < policy.min_rows_per_level:
+        raise Reason(
+            f"the weights are 0 in {rows} rows, and min_rows_per_level is "
+            f"{policy.min_rows_per_level}"
+        )
+
+
 def check_spread(values: Vector, policy: Policy) -> None:
     """Refuse a sum over values that are the same for all but a few rows: it is about these."""
     if len(values) < policy.min_rows:

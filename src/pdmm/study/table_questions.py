@@ -1,5 +1,6 @@
 """What a site says of its table before and during a fit: kinds, levels and sums, never a row."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,21 @@ import pandas as pd
 from pdmm.common.threads import Threads
 from pdmm.engines.sites.roster import TableError
 from pdmm.privacy.doors import Doors
+from pdmm.privacy.questions import Question
 from pdmm.privacy.refusals import Reason
 from pdmm.privacy.watch import WatchedSource
 from pdmm.problems.glm.statistics import statistics
 from pdmm.problems.sums import SumOfBlocks
 from pdmm.study import table_doors
+from pdmm.study.lonely_rows import check_shares, is_made
 from pdmm.study.questions import Payload, call_of, unpacked
-from pdmm.study.rows import family_of, table_of
+from pdmm.study.rows import Extra, check_rows, family_of, table_of
 from pdmm.study.site_folds import SiteFolds
 from pdmm.tables.client_table import ClientTable, MissingError, RareError, Rows
 from pdmm.tables.columns import describe
 from pdmm.tables.design import Table
-from pdmm.tables.formulas import columns_in
+from pdmm.tables.encoding import Encoding
+from pdmm.tables.formulas import Formula, columns_in
 
 Vector = npt.NDArray[np.float64]
 
@@ -68,13 +72,16 @@ class TableQuestions:
         names = [str(name) for name in payload["names"]]
         found = self.client.present(encoding, names)
         for name in names:
-            table_doors.check_enough(int(found[name].size), self.doors.policy, "a mean")
+            if found[name].size:  # a column without entries adds nothing to a mean
+                table_doors.check_enough(int(found[name].size), self.doors.policy, "a mean")
         sums = {f"{k}": np.array(found[name][:2]) for k, name in enumerate(names)}
         return {"sums": sums}
 
     def count(self, payload: Payload) -> Payload:
         """How many rows there are, and how many of them are complete."""
         encoding = self._encoding(payload)
+        beside = map(str, payload["encoding"]["extra"])
+        self.doors.note(Question("formula"), about_formula(encoding.formula, beside))
         missing = str(payload["missing"])
         try:
             self.counts = self.client.count(
@@ -85,10 +92,13 @@ class TableQuestions:
             raise TableError(
                 f"some rows have no {name}: give missing='drop' to leave such rows out, or "
                 "missing='mean'"
-            ) from None
+            ) from error
         except ValueError as error:
-            raise TableError(_safe(error)) from None
+            raise TableError(_safe(error), self._makes(encoding, payload)) from error
         table_doors.check_left_out(self.client.undefined, self.doors.policy)
+        weights = payload["weights"]
+        if weights is not None and is_made(weights, encoding.columns):
+            table_doors.check_weightless(self.client.absent, self.doors.policy)
         if not self.counts.complete:
             raise TableError("no row has all entries that the model needs")
         table_doors.check_enough(self.counts.complete, self.doors.policy, "the fit")
@@ -100,6 +110,7 @@ class TableQuestions:
         call = call_of(encoding, str(payload["call"]))
         values = encoding.numbers(call.argument, self.client.complete)
         table_doors.check_spread(values, self.doors.policy)
+        check_shares(values[:, None], None, self.doors.policy, "a constant and this mean")
         found = self.client.moments(encoding, call, payload["mean"])
         return {"sums": {"moments": np.array(found)}}
 
@@ -112,7 +123,8 @@ class TableQuestions:
             return {"levels": self.client.levels(encoding, policy.min_rows_per_level, merge)}
         except RareError as error:
             raise Reason(
-                f"{error}, and rare_levels is {policy.rare_levels!r}", counts=False
+                f"{error}, and rare_levels is {policy.rare_levels!r}",
+                counts=self._makes(encoding, payload),
             ) from None
 
     def classes(self, payload: Payload) -> Payload:
@@ -120,10 +132,10 @@ class TableQuestions:
         encoding = self._encoding(payload)
         found = self.client.classes(encoding, payload["numbers"] is True)
         if found is not None:
-            self._check_classes(encoding)
+            self._check_classes(encoding, self._makes(encoding, payload))
         return {"classes": found}
 
-    def _check_classes(self, encoding: Any) -> None:
+    def _check_classes(self, encoding: Encoding, counts: bool) -> None:
         value = encoding.value(encoding.formula.outcome[0], self.client.complete)
         rarest = int(pd.Series(value).value_counts().min())
         least = self.doors.policy.min_rows_per_level
@@ -131,21 +143,23 @@ class TableQuestions:
             raise Reason(
                 f"a class of the outcome stands in {rarest} rows, and min_rows_per_level is "
                 f"{least}",
-                counts=False,
+                counts=counts,
             )
 
     def encode(self, payload: Payload) -> Payload:
         """Make the rows of the model matrix, which stay here."""
         encoding = self._encoding(payload)
+        makes = self._makes(encoding, payload)
+        extra = Extra(payload["offset"], payload["weights"])
         family = family_of(str(payload["family"]), payload["delta"])
         table_doors.check_family(str(payload["family"]), self.doors.policy)
         try:
-            rows: Rows = self.client.rows(encoding, payload["offset"], payload["weights"])
+            rows: Rows = self.client.rows(encoding, *extra)
         except ValueError as error:
-            raise TableError(_safe(error)) from None
-        self.table = table_of(
-            rows, encoding, family, str(payload["ties"]), payload["reference"], self.doors
-        )
+            raise TableError(_safe(error), makes) from error
+        told = encoding, family, str(payload["ties"]), payload["reference"]
+        self.table = table_of(rows, *told, self.doors, counts=makes)
+        check_rows(rows, encoding, extra, self.doors.policy)
         return {}
 
     # --- sums over encoded rows -----------------------------------------------------------------
@@ -210,7 +224,13 @@ class TableQuestions:
 
     # --- its own --------------------------------------------------------------------------------
 
-    def _encoding(self, payload: Payload) -> Any:
+    def _makes(self, encoding: Encoding, payload: Payload) -> bool:
+        """Whether the formula makes columns of its own, so that a refusal tells of rows."""
+        formula, extra = encoding.formula, payload["encoding"]["extra"]
+        every = (*formula.outcome, *formula.factors, *map(str, extra))
+        return any(is_made(expression, encoding.columns) for expression in every)
+
+    def _encoding(self, payload: Payload) -> Encoding:
         encoding = unpacked(payload["encoding"])
         wanted = [*encoding.formula.columns]
         for text in payload["encoding"]["extra"]:
@@ -222,6 +242,15 @@ class TableQuestions:
 def described(frame: pd.DataFrame) -> dict[str, Any]:
     """The kind of each column of a table."""
     return {name: describe(frame[name]) for name in frame}
+
+
+def about_formula(formula: Formula, beside: Iterable[str] = ()) -> str:
+    """The formula as it is computed here, for the audit, with an offset and weights beside it.
+
+    A series of fits that differ a little tells more than each of them.
+    """
+    said = f"{', '.join(formula.outcome)} ~ {formula.right.removeprefix('1 + ')}"
+    return f"the formula is {said!r}" + "".join(f", and {one!r}" for one in beside)
 
 
 def _listed(values: Any) -> list[Any] | None:

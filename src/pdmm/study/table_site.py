@@ -21,8 +21,8 @@ from pdmm.study.evaluation_questions import EvaluationQuestions
 from pdmm.study.held_table import HeldTable
 from pdmm.study.questions import SUMS, TOLD, Payload
 from pdmm.study.table_doors import check_columns, check_family
-from pdmm.study.table_questions import TableQuestions
-from pdmm.tables.stored import of_body
+from pdmm.study.table_questions import TableQuestions, about_formula
+from pdmm.tables.stored import Stored, of_body
 
 if TYPE_CHECKING:
     from pdmm.privacy.identity import Identity
@@ -63,6 +63,7 @@ class TableSite:
         self._questions: TableQuestions | None = None
         self._evaluation: EvaluationQuestions | None = None
         self._last: tuple[str, Payload] = ("", {})
+        self._set = ""
 
     # --- what a caller of a Site may look at ---------------------------------------------------
 
@@ -104,17 +105,25 @@ class TableSite:
         if doors.study is None:
             return {"lacks": "study"}
         with doors.question(verb) as question:
-            seal = None
-            if verb in SUMS:
-                seal = self.consent.seal(verb, payload, b"")
-            question.digest = digest_of(verb, _without_mask(payload), self.consent.subject)
+            about = self.consent.subject + self._set_before(verb, payload)
+            question.digest = digest_of(verb, _without_mask(payload), about)
+            seal = self.consent.seal(verb, payload, b"", about) if verb in SUMS else None
             if self._last[0] != question.digest:  # the same again, at another scale or after a loss
                 self._last = question.digest, self._found(verb, payload)
             reply = self._last[1]
             if seal is not None:
+                seal.digest = question.digest
                 reply, question.numbers = seal.of_arrays(reply)
             question.reply = reply
         return question.reply
+
+    def _set_before(self, verb: str, payload: Payload) -> str:
+        """What a question is about beside its words: the folds, or the model, of one before it."""
+        if not verb.startswith(("fold", "evaluation", "calibration")):
+            return ""
+        if payload.get("folds") is not None or "model" in payload:
+            self._set = digest_of("set", _without_mask(payload), "")
+        return self._set
 
     # --- a study begins -----------------------------------------------------------------------
 
@@ -133,13 +142,24 @@ class TableSite:
         self._questions = None
         self._evaluation = None
         self._last = ("", {})
-        self._held = HeldTable(self.source, self.columns, self.policy.evaluation_share)
+        self._set = ""
+        self._held = self._read()
         rows = self._held.for_fits
         self.site.doors.about(whole_table(*rows.shape), FITS)
         if self._held.checksum:
             note = Question("table")
             self.site.doors.note(note, f"the table has the SHA-256 {self._held.checksum}")
         return agreed
+
+    def _read(self) -> HeldTable:
+        try:
+            return HeldTable(self.source, self.columns, self.policy.evaluation_share)
+        except TableError:
+            raise
+        except (ValueError, OSError) as error:  # which may quote the file
+            raise TableError(
+                "its file cannot be read as a table: what is wrong is in the site's own error log"
+            ) from error
 
     @property
     def held(self) -> HeldTable:
@@ -209,7 +229,8 @@ class TableSite:
     def _evaluated(self, verb: str, payload: Payload) -> Payload:
         if verb in ("evaluation", "evaluation_alone"):
             rows = self.held.check_rows(fits=False)
-            self._check_model_columns(payload)
+            model = self._checked_model(payload)
+            self.site.doors.note(Question("model"), about_formula(model.formula))
             self._evaluation = EvaluationQuestions(payload["model"], rows, self.site.doors)
         if self._evaluation is None:
             raise Reason("an evaluation is asked about before it has begun")
@@ -222,10 +243,11 @@ class TableSite:
             return {"sums": self._evaluation.more(payload)}
         return {"sums": self._evaluation.calibration(payload)}
 
-    def _check_model_columns(self, payload: Payload) -> None:
+    def _checked_model(self, payload: Payload) -> Stored:
         stored = of_body(dict(payload["model"]))
         check_columns(stored.formula.columns, self.policy, None)
         check_family(stored.family, self.policy)
+        return stored
 
     def _check_per_site(self) -> None:
         if not self.policy.per_site_results:

@@ -54,7 +54,7 @@ def reach_agreement(
         encoding = replace(encoding, means=_means(silos, encoding, described, extra))
     counts = silos.count(encoding, extra, missing, weights)
     if not counts.complete:
-        raise ValueError("no client has a row without a missing entry")
+        raise ValueError("no table has a row without a missing entry")
     for call in formula.calls:
         encoding = replace(
             encoding, state=encoding.state | {call.text: _state(silos, encoding, call)}
@@ -69,7 +69,7 @@ def _refuse_absent(name: str, described: dict[str, Any]) -> None:
     if not without:
         return
     if len(without) == len(described):
-        raise ValueError(f"no client has a column {name!r}, which the model needs")
+        raise ValueError(f"no table has a column {name!r}, which the model needs")
     if len(without) == 1:
         raise ValueError(f"client {without[0]!r} has no column {name!r}, which the model needs")
     words = " and ".join(repr(client) for client in without[:3])

@@ -84,6 +84,8 @@ class ClientTable:
         self._complete: pd.DataFrame | None = None
         self.undefined = 0
         """Rows that have all entries, and for which an expression has no value all the same."""
+        self.absent = 0
+        """Complete rows whose weight is 0."""
 
     # --- questions ----------------------------------------------------------------------------
 
@@ -138,9 +140,10 @@ class ClientTable:
         absent = np.zeros(len(frame), dtype=bool)
         if weights is not None and not gone.all():
             absent[~gone] = self._numbers(weights, encoding, frame[~gone]) == 0
+        self.absent = int(absent.sum())
         self._complete = encoding.complete(frame, ~gone & ~absent)
         self._frame = None
-        return Counts(len(frame) - int(absent.sum()), len(self._complete))
+        return Counts(len(frame) - self.absent, len(self._complete))
 
     def moments(self, encoding: Encoding, call: Call, mean: float | None) -> Moments:
         """Sums of what center or scale is computed of, over its complete rows."""

@@ -1,7 +1,8 @@
 """Penalties chosen by cross-validation over clients that keep their rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,10 @@ class Choice(NamedTuple):
     note: str
 
 
+def _nobody(done: int) -> None:
+    """Nobody is told how far it is."""
+
+
 class Folded(NamedTuple):
     """Rows that are split into folds, wherever they are."""
 
@@ -52,6 +57,8 @@ class Folded(NamedTuple):
     split: Folds
     wide: bool
     """Whether there are more rows than coefficients."""
+    tell: Callable[[int], object] = _nobody
+    """Takes how many penalties are done."""
 
 
 @contextmanager
@@ -86,7 +93,13 @@ def choose(
         progress: whether to show it.
     """
     sweep = Sweep(_given(l1), _given(l2))
-    with progress_bar("cross-validation", penalties, progress, "penalties") as done:
+    with progress_bar("cross-validation", penalties, progress, "penalties") as bar:
+        numbers = count(1)
+
+        def done(more: int) -> None:
+            bar(more)
+            folded.tell(next(numbers))
+
         found = follow(
             folded.sums,
             sweep,

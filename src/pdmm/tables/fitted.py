@@ -223,7 +223,8 @@ class Fit:
         ``pvalue`` ask whether the client differs from the others; the columns ``own ...`` are the
         coefficients of a fit to the client's rows alone, NaN where these determine none.
         """
-        found = pd.DataFrame.from_dict(self._stored.sites, orient="index")
+        told = self._stored.sites
+        found = pd.DataFrame.from_dict(told, orient="index").reindex(list(told))
         found.index.name = self._stored.client or "client"
         if self._table is not None:
             found = found.join(self._computed_at_clients())
@@ -309,11 +310,8 @@ class Fit:
         It holds coefficients, covariance, how to encode rows, counts of the clients and how the
         model was made, and no row.
         """
-        table = self.sites
-        sites = {
-            name: self._stored.sites[name] | row
-            for name, row in zip(table.index, table.to_dict("records"), strict=True)
-        }
+        rows = self.sites.to_dict("index")
+        sites = {name: own | rows.get(name, {}) for name, own in self._stored.sites.items()}
         save(replace(self._stored, sites=sites), Path(path))
         return Path(path)
 

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from pdmm.common.caller import warn_caller
 from pdmm.common.checks import not_negative, one_of
 from pdmm.problems.glm.families import Huber
+from pdmm.problems.glm.problem import named_family
 from pdmm.regularisers import ElasticNet, Regulariser
 from pdmm.result import Result
 from pdmm.tables.agreement import reach_agreement
@@ -20,9 +21,15 @@ from pdmm.tables.stored import Stored, Together, how_it_was_made
 
 Vector = npt.NDArray[np.float64]
 
+NO_ESTIMATE = ("the outcomes are separated", "goes to infinity")
+"""What Newton's method has found; a run of vectors says only that it cannot know."""
+
 
 def check(options: Options) -> None:
     """Refuse what makes no sense, before any table is looked at."""
+    named_family(options.family)
+    if options.name == "multinomial" and options.offset is not None:
+        raise ValueError("the family 'multinomial' takes no offset")
     one_of("missing", options.missing, ("error", "drop", "mean"))
     one_of("covariance", options.covariance, ("model", "robust", "client"))
     for name, value in (("l1", options.l1), ("l2", options.l2)):
@@ -140,7 +147,7 @@ def _refuse_undetermined(result: Result, model: SilosModel, family: str) -> None
             f"the coefficients are not determined: {words}. Leave such columns out of the formula, "
             "or give l2"
         )
-    if "separated" in reason or "infinity" in reason:
+    if any(found in reason for found in NO_ESTIMATE):
         raise ValueError(
             "there is no estimate: the outcomes are separated, all or a part of them, by a "
             "combination of the columns, so that the likelihood grows for ever with its "

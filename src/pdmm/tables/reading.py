@@ -177,6 +177,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame
             return _read_parquet(path, keep)
         wanted = None if keep is None else lambda column: column in keep
         separator = "\t" if ".tsv" in name else ","
+        _refuse_renamed(path, separator, keep or set())
         frame = pd.read_csv(path, sep=separator, usecols=wanted, low_memory=False)
         header = frame.columns if len(frame.columns) else pd.read_csv(path, sep=separator, nrows=0)
     except ImportError:
@@ -189,6 +190,15 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame
             f"separated by {separator!r}"
         )
     return frame
+
+
+def _refuse_renamed(path: Path, separator: str, keep: set[str]) -> None:
+    """Refuse a file with two columns of a name that is needed, of which pandas renames one."""
+    first = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str)
+    names = first.iloc[0].tolist()
+    twice = sorted(name for name in keep if names.count(name) > 1)
+    if twice:
+        raise ValueError(f"there are two columns {twice[0]!r}: rename one of them")
 
 
 def _read_parquet(path: Path, keep: set[str] | None) -> pd.DataFrame:

@@ -9,11 +9,9 @@ import typer
 from pdmm.cli.federate import options
 from pdmm.cli.federate.options import Kit
 from pdmm.cli.federate.policy_words import (
-    HEADINGS,
+    audit_words,
     count_words,
-    entry_words,
     left_words,
-    lines_of,
     problem_words,
     table_words,
     who_words,
@@ -160,9 +158,8 @@ def audit(
             say(line)
         asked = [e for e in entries(kit) if run is None or e.run.rpartition("/")[0] == run]
         shown = asked[-last:] if last else []
-        if shown:
-            for line in lines_of([HEADINGS, *map(entry_words, shown)]):
-                say(line)
+        for line in audit_words(shown):
+            say(line)
         say(f"{len(shown)} of {len(asked)} questions are shown.")
 
 

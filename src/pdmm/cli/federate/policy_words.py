@@ -1,6 +1,7 @@
 """What a site's policy means for its table, and what its audit has, in words."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -72,25 +73,39 @@ def who_words(policy: Policy) -> list[str]:
     return lines
 
 
-HEADINGS = (
-    *("time", "run", "by", "question", "numbers", "max eta", "rows", "leverage", "outcome"),
-    "reason",
-)
+HEADINGS = ("time", "question", "numbers", "max eta", "rows", "leverage", "outcome", "reason")
 
 
-def entry_words(entry: Entry) -> tuple[str, ...]:
-    """One entry of the audit, cell by cell.
+def audit_words(entries: Sequence[Entry]) -> list[str]:
+    r"""The entries of an audit: each run with its questions below it.
 
     >>> entry = Entry("2026-01-02T03:04:05.678+00:00", "run-1/ab12", "ada", "round", 3, 21,
     ...               max_eta=2.5, effective_rows=98.7, leverage=0.25)
-    >>> entry_words(entry)[:5]
-    ('2026-01-02 03:04:05', 'run-1', 'ada', 'round 3', '21')
+    >>> print(*audit_words([entry]), sep="\n")
+    run-1, asked for by ada, 2026-01-02
+      time      question  numbers  max eta  rows  leverage  outcome   reason
+      03:04:05  round 3   21       2.5      98.7  0.25      answered
     """
+    if not entries:
+        return []
+    heading, *rows = lines_of([HEADINGS, *map(_cells, entries)])
+    lines: list[str] = []
+    told = zip(entries, rows, strict=True)
+    for run, own in groupby(told, lambda pair: _whose(pair[0])):
+        lines += [run, f"  {heading}", *(f"  {row}" for _, row in own)]
+    return lines
+
+
+def _whose(entry: Entry) -> str:
+    run = entry.run.rpartition("/")[0] or entry.run
+    asked = f"{run}, asked for by {entry.by}" if run else f"by {entry.by}"
+    return f"{asked}, {entry.time[:10]}"
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
     asked = entry.verb if entry.round is None else f"{entry.verb} {entry.round}"
     return (
-        entry.time[:19].replace("T", " "),
-        entry.run.rpartition("/")[0] or entry.run,
-        entry.by,
+        entry.time[11:19],
         asked,
         str(entry.numbers),
         _number(entry.max_eta),

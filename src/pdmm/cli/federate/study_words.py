@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 LEVELS = 40  # characters of the levels of a column, in a line
+SHORT = {"calibration slope": "slope", "calibration in the large": "in the large"}
 
 
 def words_of(found: "Found") -> list[str]:
@@ -77,7 +78,8 @@ def evaluation_words(found: "Evaluation") -> list[str]:
         lines += ["", "Calibration: groups of rows by the prediction", ""]
         lines += found.calibration.to_string(float_format=_number).splitlines()
     if found.sites is not None:
-        lines += ["", found.sites.to_string(float_format=_number)]
+        short = found.sites.rename(columns=SHORT).rename_axis(None)
+        lines += ["", *short.to_string(float_format=_number).splitlines()]
     return [*lines, "", *_notes(found.choices)]
 
 

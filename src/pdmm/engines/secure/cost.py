@@ -7,6 +7,7 @@ from pdmm.engines.traffic import NUMBER_BYTES
 
 SCALE_BYTES = 2
 SIGNATURE_BYTES = 88  # 64 bytes as text
+NAME_BYTES = 66  # of what a site remembers of a round: a number, and a hash as text
 
 
 def mask_bytes(names: Collection[str], size: int) -> int:
@@ -17,6 +18,11 @@ def mask_bytes(names: Collection[str], size: int) -> int:
         size: how many numbers the sum has.
     """
     return NUMBER_BYTES + sum(len(name.encode()) for name in names) + SCALE_BYTES * size
+
+
+def names_bytes(sites: int) -> int:
+    """What a round says of what its sites remember: down for each of them, up for one."""
+    return NAME_BYTES * sites
 
 
 def part_bytes(size: int, sites: int, long: bool) -> int:

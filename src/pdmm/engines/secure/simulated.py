@@ -13,7 +13,7 @@ from pdmm.common import trees
 from pdmm.engines.clients import Terms, Vector, steepest
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.engines.in_process import InProcess
-from pdmm.engines.secure.cost import mask_bytes, part_bytes
+from pdmm.engines.secure.cost import mask_bytes, names_bytes, part_bytes
 from pdmm.engines.secure.function import SummedFunction
 from pdmm.engines.secure.layout import Layout, round_layout
 from pdmm.engines.secure.part import (
@@ -91,7 +91,7 @@ class SecureClients(InProcess):
     @property
     def remarks(self) -> tuple[str, ...]:
         said = f"sums are secure, as in a federation of {self.clients} organisations"
-        return (f"{said}: the server read no part of a client", *super().remarks)
+        return (f"{said}: the server read sums over all clients alone", *super().remarks)
 
     def open(self, terms: Terms) -> None:
         self.scales = AllScales(2 * self.clients)
@@ -196,8 +196,8 @@ class SecureClients(InProcess):
             contacts=m,
             vectors_down=m * method.vectors_down,
             vectors_up=m * method.vectors_up,
-            bytes_down=m * (down + mask_bytes(self.names, layout.size)),
-            bytes_up=m * part_bytes(layout.size, m, scales.long),
+            bytes_down=m * (down + mask_bytes(self.names, layout.size) + names_bytes(m)),
+            bytes_up=m * (part_bytes(layout.size, m, scales.long) + names_bytes(1)),
         )
 
     # --- F --------------------------------------------------------------------------------------

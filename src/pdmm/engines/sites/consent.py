@@ -57,6 +57,7 @@ class Consent:
 
         run = str(payload.get("run"))[:LONGEST_NAME]
         with self.doors.joining(run, self.by):
+            self.sums = None
             self.membership = Membership(self.identity)
             return {"statement": self.membership.join(run, str(payload["name"]))}
 
@@ -144,13 +145,20 @@ class Consent:
             self.membership, check, self.doors.policy.max_set_changes, self.doors.note_set
         )
 
-    def seal(self, verb: str, payload: Payload, base: bytes) -> Seal | None:
-        """What will mask the answer to a question, in a run that has secure sums."""
+    def seal(self, verb: str, payload: Payload, base: bytes, variables: str = "") -> Seal | None:
+        """What will mask the answer to a question, in a run that has secure sums.
+
+        Args:
+            verb: of the question.
+            payload: the question.
+            base: a hash of all that went before, where the sites compute x.
+            variables: those that rounds are about here, if not x.
+        """
         study = self.doors.study
         if study is None or not study.secure:
             return None
         assert self.sums is not None
-        return self.sums.seal(verb, payload, study.variables, base)
+        return self.sums.seal(verb, payload, (study.variables, variables), base)
 
     def confirm(self, payload: Payload) -> Payload:
         """See that all sites agreed to the same terms; nothing is answered before that."""

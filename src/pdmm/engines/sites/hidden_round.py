@@ -7,7 +7,7 @@ import numpy as np
 
 from pdmm.common.packing import pack
 from pdmm.engines.exchange import Outcome, Question
-from pdmm.engines.secure.cost import mask_bytes, part_bytes
+from pdmm.engines.secure.cost import mask_bytes, names_bytes, part_bytes
 from pdmm.engines.secure.layout import Vector, round_layout
 from pdmm.engines.secure.part import summed
 from pdmm.engines.secure.scales import MOST_TRIES
@@ -28,6 +28,8 @@ class Beside(NamedTuple):
 
     error: float
     missed: float
+    next_name: str
+    """Of what it remembers once the sum counts."""
     shown: list[Vector] | None
     size: float | None
     """The norm of its upload, where its policy allows to tell of it alone."""
@@ -61,7 +63,7 @@ class HiddenRound:
         tries = 0
         while True:
             mask = self.hidden.mask(names, self.scales)
-            sealed, next_names = self._asked(names, mask)
+            sealed = self._asked(names, mask)
             if len(sealed) < len(names):
                 names = self._remaining(names, sealed)
                 continue
@@ -69,7 +71,7 @@ class HiddenRound:
             if self.sites.news is not None:
                 self.sites.news.add_sums(self.question.round, mask["counter"], sealed)
             if found is not None:
-                return self._outcome(names, next_names, self.layout.arrays(found))
+                return self._outcome(names, self.layout.arrays(found))
             tries += 1
             if tries >= MOST_TRIES:
                 raise not_scaled("round")
@@ -101,11 +103,11 @@ class HiddenRound:
 
     # --- questions and answers ------------------------------------------------------------------
 
-    def _asked(self, names: list[str], mask: Payload) -> tuple[dict[str, Sealed], dict[str, str]]:
-        """The masked answers of those that answer, and the names of what they would remember."""
+    def _asked(self, names: list[str], mask: Payload) -> dict[str, Sealed]:
+        """The masked answers of those that answer."""
         sites = self.sites
-        next_names = {name: sites.copies.new_name() for name in names}
-        payloads = {name: self._payload(name, next_names[name], mask) for name in names}
+        have = self.hidden.have(names)
+        payloads = {name: self._payload(name, have, mask) for name in names}
         answers: dict[str, Payload] = {}
         wanted = payloads
         while True:
@@ -126,11 +128,11 @@ class HiddenRound:
                     "sums are secure: begin the run again"
                 )
             one = self.hidden.read(reply, mask, self.layout)
-            if one is None or reply.text("next") != next_names[name]:
+            if one is None:
                 continue
             sealed[name] = one
             self.beside[name] = self._beside(reply)
-        return sealed, next_names
+        return sealed
 
     def _beside(self, reply: Reply) -> Beside:
         place = self.sites.places[reply.site]
@@ -138,19 +140,18 @@ class HiddenRound:
         return Beside(
             error=reply.number("error", 0.0),
             missed=reply.number("missed", 0.0),
+            next_name=reply.text("next"),
             shown=read_shown(reply, clients) if reply.has("shown") else None,
             size=reply.number("size", 0.0) if reply.has("size") else None,
         )
 
-    def _payload(self, name: str, next_name: str, mask: Payload) -> Payload:
+    def _payload(self, name: str, have: dict[str, str], mask: Payload) -> Payload:
         sites = self.sites
         return {
             "round": self.question.round,
             "rounds": sites.rounds,
             "method": self.plan,
-            "have": sites.copies.names[name],
-            "memory": None,
-            "next": next_name,
+            "have": have,
             "evaluate": self._evaluate(),
             "variables": sites.variables,
             "mask": mask,
@@ -175,8 +176,8 @@ class HiddenRound:
         exact_down, _ = method.exact_numbers(self.message)
         scalars_down, _ = method.scalars
         down = method.vectors_down * vector + SCALAR_BYTES * (scalars_down + exact_down)
-        down += mask_bytes(names, self.layout.size)
-        up = part_bytes(self.layout.size, len(names), mask["long"])
+        down += mask_bytes(names, self.layout.size) + names_bytes(len(names))
+        up = part_bytes(self.layout.size, len(names), mask["long"]) + names_bytes(1)
         clients = {name: place.stop - place.start for name, place in self.sites.places.items()}
         self.sent = self.sent.plus(
             Sent(
@@ -189,12 +190,9 @@ class HiddenRound:
             )
         )
 
-    def _outcome(
-        self, names: list[str], next_names: dict[str, str], numbers: dict[str, Vector]
-    ) -> Outcome:
+    def _outcome(self, names: list[str], numbers: dict[str, Vector]) -> Outcome:
         sites = self.sites
-        for name in names:
-            sites.copies.names[name] = next_names[name]
+        self.hidden.memories |= {name: self.beside[name].next_name for name in names}
         sites.answered = list(names)
         self._note(names)
         places = [sites.places[name] for name in names]

@@ -9,9 +9,10 @@ from pdmm.engines.secure.cost import mask_bytes, part_bytes
 from pdmm.engines.secure.layout import Layout, Vector
 from pdmm.engines.secure.scales import MOST_TRIES, AllScales, Scales
 from pdmm.engines.secure.words import Words, unpacked, words_of
+from pdmm.engines.sites.limits import STRAYS
 from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import Payload, Roster, SiteError
-from pdmm.engines.sites.seal import LEAST_SITES, signed_bytes
+from pdmm.engines.sites.seal import LEAST_SITES, START, hash_of_clear, signed_bytes
 from pdmm.engines.traffic import Sent
 
 SEVERAL = (
@@ -28,6 +29,10 @@ class Sealed(NamedTuple):
     """A site's masked answer."""
 
     words: Words
+    base: bytes
+    """A hash of all that went before, where the sites compute x."""
+    clear: str
+    """A hash of what the site tells beside."""
     signature: str
 
 
@@ -43,8 +48,12 @@ class HiddenSums:
         self.roster = roster
         self.addends = addends
         self.keys: dict[str, Any] = {}
-        """The public keys with which answers are signed, by site; without, nobody checks here."""
+        """The public keys with which answers are signed, by site."""
         self.counter = 0
+        self.memories: dict[str, str] = {}
+        """The name of what each site remembers, once it has taken part in a round."""
+        self.strays: dict[str, int] = {}
+        """Answers in a row that belong to another question."""
         self.sent = Sent()
         """What the questions outside of rounds took, and nobody has counted yet."""
         self._scales = AllScales(addends)
@@ -62,7 +71,13 @@ class HiddenSums:
                 raise SiteError(f"site {name} says nothing of the key by which it signs") from None
             self.keys[said["name"]] = key
         self.counter = 0
+        self.memories = {}
+        self.strays = {}
         self._scales = AllScales(self.addends)
+
+    def have(self, names: list[str]) -> dict[str, str]:
+        """What a set of sites is to remember, as each of them is told."""
+        return {name: self.memories.get(name, START) for name in sorted(names)}
 
     def scales(self, kind: str, layout: Layout) -> Scales:
         """The scales of a kind of sum, as they are by now."""
@@ -88,22 +103,41 @@ class HiddenSums:
     def read(self, reply: Reply, mask: Payload, layout: Layout) -> Sealed | None:
         """A site's masked answer; None if it is one to another question."""
         if reply.whole("counter", 0, 2**62) != mask["counter"]:
+            self._stray(reply)
             return None
+        self.strays.pop(reply.site, None)
         size = words_of(layout.size, len(mask["set"]), mask["long"])
         words = np.asarray(reply.fields.get("words"))
         if words.dtype != np.uint64 or words.shape != (size,):
             reply.refuse("words", f"an array of {size:,} whole numbers of 64 bits")
-        sealed = Sealed(words, reply.text("signature"))
-        if self.keys:
-            self._check(reply.site, mask, sealed)
+        sealed = Sealed(
+            words, self._base(reply), hash_of_clear(reply.fields), reply.text("signature")
+        )
+        self._check(reply.site, mask, sealed)
         return sealed
+
+    def _base(self, reply: Reply) -> bytes:
+        try:
+            return bytes.fromhex(reply.text("base"))
+        except ValueError:
+            reply.refuse("base", "a hash")
+
+    def _stray(self, reply: Reply) -> None:
+        """An answer to another question is as good as none, but not for ever."""
+        self.strays[reply.site] = self.strays.get(reply.site, 0) + 1
+        if self.strays[reply.site] >= STRAYS:
+            raise SiteError(
+                f"site {reply.site} answered {STRAYS} questions in a row with the answer to "
+                f"another one, the last of them {reply.verb!r}: its process should be started again"
+            )
 
     def _check(self, site: str, mask: Payload, sealed: Sealed) -> None:
         from base64 import b64decode
 
         from cryptography.exceptions import InvalidSignature
 
-        signed = signed_bytes(b"", mask["counter"], tuple(mask["set"]), sealed.words)
+        among = tuple(mask["set"])
+        signed = signed_bytes(sealed.base, mask["counter"], among, sealed.words, sealed.clear)
         try:
             self.keys[site].verify(b64decode(sealed.signature), signed)
         except (KeyError, ValueError, InvalidSignature):

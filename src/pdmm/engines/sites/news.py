@@ -34,7 +34,11 @@ class News:
     def add_sums(self, r: int, counter: int, answers: "Mapping[str, Sealed]") -> None:
         """All parts of a sum of round r are there, whether or not it can be read at its scales."""
         sites = {
-            name: {"words": answer.words, "signature": answer.signature}
+            name: {
+                "words": answer.words,
+                "clear": answer.clear,
+                "signature": answer.signature,
+            }
             for name, answer in answers.items()
         }
         self._add({"round": r, "counter": counter, "sites": sites})

@@ -23,7 +23,16 @@ class SiteError(ValueError):
 
 
 class TableError(SiteError):
-    """A site's table does not suit what is asked; the text is for others to read."""
+    """A site's table does not suit what is asked; the text is for others to read.
+
+    Args:
+        text: what is wrong, without a word of any row.
+        counts: whether it depends on single rows, so that it counts as a refusal does.
+    """
+
+    def __init__(self, text: str, counts: bool = False) -> None:
+        super().__init__(text)
+        self.counts = counts
 
 
 class SiteTableError(TableError):
@@ -184,10 +193,11 @@ class Roster:
         begun = time.monotonic()
         while name in self.absent and time.monotonic() - begun < self.patience + self.timeout:
             try:
-                answers, _ = self.connection.ask("hello", {name: {}}, self.timeout)
+                answers, failures = self.connection.ask("hello", {name: {}}, self.timeout)
             except Exception:  # the run is being ended: nobody waits for the answer
                 return
-            if answers:
+            # a site that has lost its table's problem is there, and says that it has none
+            if answers or failures.get(name, "").startswith("raised"):
                 with self._lock:
                     self._back.add(name)
                 return

@@ -69,7 +69,8 @@ class SealedFollower(Follower):
         signatures = []
         for name in among:
             words = _words(sites[name]["words"], total)
-            signed = signed_bytes(self.history, counter, among, words)
+            clear = str(sites[name]["clear"])
+            signed = signed_bytes(self.history, counter, among, words, clear)
             self.membership.check(name, signed, sites[name]["signature"])
             np.add(total, words, out=total)
             signatures.append([name, sites[name]["signature"]])

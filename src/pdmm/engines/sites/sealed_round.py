@@ -1,6 +1,7 @@
 """A site's part of a round under masks: what it adds, and what its clients will remember."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ def sealed_round(
     weights: Vector,
     layout: Layout,
     seal: Seal,
+    clear: Mapping[str, Any],
 ) -> tuple[Payload, Done]:
     """The masked answer of a round, and what the clients remember if it counts.
 
@@ -40,6 +42,7 @@ def sealed_round(
         weights: theirs.
         layout: what the sum of the round is of.
         seal: what masks the answer.
+        clear: what it tells beside.
     """
     check_finite(made.upload, layout)
     seal.check_layout(layout)
@@ -49,10 +52,18 @@ def sealed_round(
     numbers = numbers_beside(method, made, weights, value)
     beside = encoded_numbers(numbers, layout, k, room, seal.mask.long)
     done = committed_part(method, made, weights, uploads, k)
-    answer = seal.sealed(Read.joined([uploads.part, beside.part]))
-    answer["error"] = ten_above(made.tally.error)
-    answer["missed"] = ten_above(made.tally.missed)
-    return answer, done
+    tally = {"error": ten_above(made.tally.error), "missed": ten_above(made.tally.missed)}
+    part = Read.joined([uploads.part, beside.part])
+    return seal.sealed(part, {**clear, **tally, "next": seal.name}), done
+
+
+def in_the_clear(shown: Any) -> Payload:
+    """What a site tells of L and mu beside its masked part: what gradients have shown of them."""
+    if shown is None:
+        return {}
+    steepest, least, bent = shown
+    rounded = [two_digits(steepest, up=True), two_digits(least, up=False)]
+    return {"shown": [*rounded, two_digits(bent, up=True)]}
 
 
 def check_finite(upload: Any, layout: Layout) -> None:

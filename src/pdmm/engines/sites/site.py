@@ -129,6 +129,7 @@ class Site:
             if self.doors.study is None:
                 self._open(payload["opening"])
             with self.doors.question(verb) as question:
+                self.doors.check_begun()
                 question.reply = self._hidden(verb, payload, question, verbs[verb])
             return question.reply
 
@@ -142,11 +143,13 @@ class Site:
         """The answer to a question; in a run with secure sums, under its mask."""
         if verb in IN_THE_CLEAR:
             return answer(payload, question)
-        seal = self.consent.seal(verb, payload, self.run.follow(payload))
+        base = self.run.follow(payload)
+        seal = self.consent.seal(verb, payload, base, self.run.variables_digest)
         question.seal = seal
         reply = answer(payload, question)
         if seal is None or seal.used or "lacks" in reply:
             return reply
+        seal.digest = question.digest
         masked, question.numbers = seal.of_arrays(reply)
         return masked
 

@@ -14,8 +14,9 @@ from pdmm.engines.secure.layout import round_layout
 from pdmm.engines.sites.consent import Consent
 from pdmm.engines.sites.follower import Follower
 from pdmm.engines.sites.roster import SiteError
+from pdmm.engines.sites.seal import START, check_memories, memory_of
 from pdmm.engines.sites.sealed_follower import SealedFollower
-from pdmm.engines.sites.sealed_round import sealed_round, two_digits
+from pdmm.engines.sites.sealed_round import in_the_clear, sealed_round, two_digits
 from pdmm.engines.sites.shares import upload_size
 from pdmm.methods.base import Method
 from pdmm.privacy.doors import Doors
@@ -38,6 +39,8 @@ class Kept(NamedTuple):
     """Where their mini-batches go on: the site's own count of steps."""
     round: int = 0
     """After which round."""
+    among: tuple[str, ...] = ()
+    """The sites of the sum that it follows from, where sums are secure."""
 
 
 class Answered(NamedTuple):
@@ -158,13 +161,17 @@ class SiteRun:
         r = question.round = int(payload["round"])
         self.doors.begin_round(r)
         ready = self._followed(payload) or self._ready(payload)
+        have = self._have(payload, question)
         if ready.follower is not None:
             self.doors.check_next(r, ready.follower.round + 1)
-            self._remember_own(ready.follower, ready.method, payload["have"])
+            self._remember_own(ready.follower, ready.method, have)
         else:
-            self._remember(ready, payload, r)
-        if payload["have"] != self.memory.name:
+            self._remember(ready, payload, have, r)
+        if have != self.memory.name:
             return {"lacks": "memory"}
+        if question.seal is not None and ready.follower is None:
+            seal = question.seal
+            check_memories(payload["have"], seal.sums.own, seal.mask, self.memory.among)
         message = self._message(ready, payload, r)
         wanted = self._wanted(ready, message, payload["evaluate"])
         asked = digest_of(
@@ -175,13 +182,15 @@ class SiteRun:
         if self.last.asked != (asked, r):  # the same question again has the same answer
             self.last = self._work(ready, message, wanted, (asked, r))
         question.digest = asked
+        after = self.memory.cursor + ready.method.steps
         if question.seal is not None:
-            answer, done = self._sealed(ready, message, question)
+            answer, done = self._sealed(ready, question)
+            among = question.seal.mask.among
+            self.draft = Kept(question.seal.name, done.after, after, r, among)
         else:
             answer, done = self._open_answer(ready.method)
-        after = self.memory.cursor + ready.method.steps
-        self.draft = Kept(payload["next"], done.after, after, r)
-        answer["next"] = payload["next"]
+            answer["next"] = payload["next"]
+            self.draft = Kept(payload["next"], done.after, after, r)
         question.numbers = self._told(ready.method, message, wanted is not None)
         if ready.follower is not None and question.seal is None:
             answer["signature"] = ready.follower.sign(r, answer["upload"])
@@ -201,26 +210,20 @@ class SiteRun:
         }
         return answer, done
 
-    def _sealed(self, ready: Prepared, message: Any, question: Question) -> tuple[Payload, Done]:
+    def _sealed(self, ready: Prepared, question: Question) -> tuple[Payload, Done]:
         """What the clients did, under the mask of the sum over all sites."""
         layout = round_layout(ready.method, self.last.made.upload)
         if isinstance(ready.follower, SealedFollower):
             ready.follower.check_scales(question.seal.mask, layout)
+        question.seal.digest = question.digest
         made = self.last.made
-        answer, done = sealed_round(
-            ready.method, made, self.last.value, self.study.weights, layout, question.seal
-        )
-        shown = self.last.shown
-        if shown is not None:
-            steepest, least, bent = shown
-            answer["shown"] = [
-                two_digits(steepest, up=True),
-                two_digits(least, up=False),
-                two_digits(bent, up=True),
-            ]
+        weights = self.study.weights
+        clear = in_the_clear(self.last.shown)
         if self.doors.policy.per_site_results:
-            answer["size"] = upload_size(made.upload, self.study.weights)
-        return answer, done
+            clear["size"] = upload_size(made.upload, weights)
+        return sealed_round(
+            ready.method, made, self.last.value, weights, layout, question.seal, clear
+        )
 
     def _told(self, method: Method, message: Any, evaluated: bool) -> int:
         """Numbers of a round's answer, without those that follow from the others."""
@@ -231,15 +234,22 @@ class SiteRun:
         values = clients + int(evaluated) + int(method.exact)
         return clients * d * method.told(message) + values + numbers_in(self.last.shown)
 
-    def _remember(self, ready: Prepared, payload: Payload, r: int) -> None:
+    def _have(self, payload: Payload, question: Question) -> str:
+        """The name of what the clients are to remember."""
+        if question.seal is None:
+            return str(payload["have"])
+        return memory_of(payload, question.seal.sums.own, question.seal.mask)
+
+    def _remember(self, ready: Prepared, payload: Payload, name: str, r: int) -> None:
         """What the clients remember, by the name that the server has for it."""
-        name = payload["have"]
         if name == self.memory.name:
             return
         if name == self.draft.name and self.draft.memory is not None:
             self.memory = self.draft
         elif self.study.secure:
-            if self.memory.memory is None:  # the site has taken part in no round before
+            if (
+                self.memory.memory is None and name == START
+            ):  # the site has taken part in no round before
                 self.memory = Kept(name, self._start(ready.method))
         elif payload["memory"] is not None:
             cursor = (r - 1) * ready.method.steps  # as if it had answered in every round
@@ -293,6 +303,13 @@ class SiteRun:
         return point
 
     # --- the x that a question is about ---------------------------------------------------
+
+    @property
+    def variables_digest(self) -> str:
+        """Which variables rounds are about; empty where it is x."""
+        if self.variables is None:
+            return ""
+        return digest_of(type(self.variables).__name__, vars(self.variables))
 
     def follow(self, payload: Payload) -> bytes:
         """Take over what all sites sent; a hash of all of it, where the sites compute x."""

@@ -153,7 +153,7 @@ class Sites(AskedSites):
                     "a run with secure sums has no checkpoint, since its sites alone know what "
                     "they remember: leave checkpoint= out, and begin it again where it ends early"
                 )
-            return f"sums are secure: the server read no part of a site, of {count} organisations"
+            return f"sums are secure: the server read sums over {count} organisations alone"
         if not identified:
             return ""
         why = "as was asked for" if secure is False else SEVERAL

@@ -77,8 +77,8 @@ class GLM(GLMConstants, Predictions, Problem):
     proven = True
     dtype = np.dtype(np.float64)
 
-    encoded = False
-    """Whether its columns were made from those of a table, by a formula."""
+    encoded = 0
+    """Of rows that a formula has made from a table, how many outcomes they have; else 0."""
 
     names: tuple[str, ...]
     """What each entry of x belongs to; of "multinomial", column:class."""
@@ -97,7 +97,7 @@ class GLM(GLMConstants, Predictions, Problem):
         ties: Any = "efron",
         classes: Any = None,
     ) -> None:
-        self.family, self._rowwise = _family(family)
+        self.family, self._rowwise = named_family(family)
         one_of("ties", ties, ("efron", "breslow"))
         if not isinstance(intercept, bool | np.bool_):
             raise ValueError(f"intercept must be True or False, got {intercept!r}")
@@ -322,7 +322,7 @@ class GLM(GLMConstants, Predictions, Problem):
         return self._rowwise.likelihood(eta, self._rows.y, self._rows.w, self.dimension)
 
 
-def _family(family: Any) -> tuple[str, Family | None]:
+def named_family(family: Any) -> tuple[str, Family | None]:
     """Its name, and what a row's loss is where rows have one linear predictor."""
     if isinstance(family, Huber):
         return family.name, family

@@ -8,7 +8,7 @@ from pdmm.tables.page.numbers import counted
 from pdmm.tables.stored import Stored
 
 # What a study notes of itself: the only place where a model file tells it.
-SECURE = re.compile(r"sums are secure: .*, of (?P<organisations>\d+) organisations?")
+SECURE = re.compile(r"sums are secure: .* over (?P<organisations>\d+) organisations? alone")
 NOT_SECURE = re.compile(r"sums are not secure, (?P<why>.+): the server saw each site's part")
 LEFT_OUT = re.compile(r"site (?P<site>.+?) was left out: (?P<why>.+)", re.DOTALL)
 
