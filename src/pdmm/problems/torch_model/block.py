@@ -1,0 +1,190 @@
+"""A block of clients of a PyTorch model: their gradients, steps and values, as NumPy arrays."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pdmm.common.checks import ClientError
+from pdmm.problems.block import Block, Floats
+from pdmm.problems.torch_model.batches import Rows, mask_seed
+from pdmm.problems.torch_model.client_data import Samples
+from pdmm.problems.torch_model.walking import Step, Walkers, walk
+
+if TYPE_CHECKING:
+    from pdmm.problems.torch_model.problem import TorchProblem
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let PyTorch work on one thread, as BLAS does: else the bits depend on how many there are."""
+    before = torch.get_num_threads()
+    if before == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class TorchBlock(Block):
+    """The mean losses of a block of clients.
+
+    Arrays are NumPy's, so that every engine can work with them; on a CPU, tensors share their
+    memory.
+
+    Args:
+        problem: with the model and the data.
+        clients: their numbers among those of the problem.
+        cursor: how many steps each of them has taken; None for values of all samples.
+    """
+
+    def __init__(
+        self,
+        problem: "TorchProblem",
+        clients: npt.NDArray[np.int64],
+        cursor: npt.NDArray[np.int64] | None,
+    ) -> None:
+        super().__init__(len(clients))
+        self.problem = problem
+        self.numbers = [int(i) for i in clients]
+        self.samples = [problem.samples[i] for i in self.numbers]
+        self.cursor = cursor
+
+    def name(self, i: int) -> str:
+        return f"the loss of client {self.numbers[i]}"
+
+    def _tensor(self, array: Floats) -> Tensor:
+        """Numbers of a run, where the model is: the one place in which they move there."""
+        held = np.ascontiguousarray(array, dtype=np.float32)
+        if not held.flags.writeable:  # as PyTorch wants it, though nobody writes
+            held = held.copy()
+        return torch.from_numpy(held).to(self.problem.device)
+
+    def _array(self, tensor: Tensor) -> Floats:
+        """The way back."""
+        return tensor.cpu().numpy()
+
+    def _own(self, x: Floats) -> Floats:
+        """A copy of x with a row for each client."""
+        rows = np.empty((self.size, self.problem.dimension), np.float32)
+        rows[:] = x
+        return rows
+
+    # --- training -----------------------------------------------------------------------------
+
+    def _gradient(self, x: Floats) -> Floats:
+        if self.cursor is None:
+            return self._of_all_samples(x)
+        # One step of length 1: what x moves by is the gradient, and nothing else is in it.
+        moved = self._walked(self._own(x), Step(1.0, 0.0), 1, None, None)
+        decay = np.float32(self.problem.weight_decay)
+        return decay * x - moved if decay else -moved
+
+    def _steps(
+        self,
+        start: Floats,
+        step: float,
+        count: int,
+        pull: Floats | None,
+        rho: float,
+        average: bool,
+    ) -> tuple[Floats, Floats]:
+        if self.cursor is None:
+            return super()._steps(start, step, count, pull, rho, average)
+        x = self._own(start)
+        total = np.zeros_like(x) if average else None
+        stride = Step(step, 1 - step * (rho + self.problem.weight_decay))
+        last = self._walked(x, stride, count, pull, total)
+        if total is None:
+            return last, last
+        total *= 1 / count
+        return last, total
+
+    def _walked(
+        self, x: Floats, step: Step, count: int, pull: Floats | None, total: Floats | None
+    ) -> Floats:
+        """The rows of x after some steps, lane by lane; ``total`` becomes the sum of iterates."""
+        assert self.cursor is not None
+        problem = self.problem
+        worker = problem.worker()
+        pulls = None if pull is None else np.broadcast_to(pull, x.shape)
+        rows = [self._rows(k, count) for k in range(self.size)]
+        with one_torch_thread():
+            for lane in problem.lanes(self.size):
+                walkers = Walkers(
+                    x=self._tensor(x[lane]),
+                    pull=None if pulls is None else self._tensor(pulls[lane]),
+                    total=None if total is None else self._tensor(total[lane]),
+                    clients=self.samples[lane],
+                    rows=rows[lane],
+                    seeds=partial(self._seed, lane.start),
+                )
+                walk(worker, problem.way, walkers, step, count)
+                self._keep(x[lane], walkers.x)
+                if total is not None and walkers.total is not None:
+                    self._keep(total[lane], walkers.total)
+        return x
+
+    def _keep(self, array: Floats, tensor: Tensor) -> None:
+        """Take numbers over from where the model is, unless they are in the same memory."""
+        if self.problem.device.type != "cpu":
+            array[:] = self._array(tensor)
+
+    def _rows(self, k: int, count: int) -> list[Rows] | None:
+        assert self.cursor is not None
+        client = self.problem.first + self.numbers[k]
+        samples = len(self.samples[k])
+        return self.problem.batches.rows(client, samples, int(self.cursor[k]), count)
+
+    def _seed(self, first: int, i: int, k: int) -> int:
+        """Of what the model draws at the i-th client of a lane, k steps from now."""
+        assert self.cursor is not None
+        client = self.problem.first + self.numbers[first + i]
+        return mask_seed(self.problem.batches.seed, client, int(self.cursor[first + i]) + k)
+
+    # --- all samples ------------------------------------------------------------------------
+
+    def _each(self, x: Floats) -> Iterator[tuple[Floats, Samples]]:
+        """Each client's own row of x, which the judge has the parameters of, and its samples."""
+        rows = np.broadcast_to(x, (self.size, self.problem.dimension))
+        worker = self.problem.worker()
+        last = None
+        with one_torch_thread():
+            for row, samples in zip(rows, self.samples, strict=True):
+                if last is None or x.ndim > 1:
+                    worker.judged_at(self._tensor(row))
+                    last = row
+                yield row, samples
+
+    def value(self, x: Floats) -> Floats:
+        worker = self.problem.worker()
+        values = [
+            worker.value(*samples) + self.problem.penalty(row) for row, samples in self._each(x)
+        ]
+        return np.array(values)
+
+    def _of_all_samples(self, x: Floats) -> Floats:
+        worker = self.problem.worker()
+        decay = np.float32(self.problem.weight_decay)
+        found = [
+            self._array(worker.judged_gradient(*samples)) + decay * row
+            for row, samples in self._each(x)
+        ]
+        return np.stack(found)
+
+    def fingerprint(self, x: Floats) -> Floats:
+        order = [self.problem.order_of(samples) for samples in self.samples]
+        return self.value(x) * (1 + np.array(order))
+
+    def prox(
+        self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None
+    ) -> Floats:
+        raise ClientError(self.problem.no_exact_step)

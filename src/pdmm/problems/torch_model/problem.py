@@ -1,0 +1,304 @@
+"""The problem itself: a model of PyTorch, its loss, and the clients' data."""
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from pdmm.common.checks import ClientError, not_negative, one_of, vector, whole
+from pdmm.common.threads import Threads
+from pdmm.problems.base import Problem
+from pdmm.problems.block import ClientRows, Floats
+from pdmm.problems.constants import Kind, Which
+from pdmm.problems.torch_model.batches import SAMPLINGS, Batches, Sampling
+from pdmm.problems.torch_model.block import TorchBlock, one_torch_thread
+from pdmm.problems.torch_model.client_data import Samples, read
+from pdmm.problems.torch_model.parameters import Layout, check_statistics
+from pdmm.problems.torch_model.traces import Traces
+from pdmm.problems.torch_model.ways import Way, choose, try_out
+from pdmm.problems.torch_model.worker import Loss, Worker
+
+LANE_BYTES = 4 * 2**20  # of the parameters of clients that are worked on at once
+MOST_IN_LANE = 64
+BLOCK_BYTES = 32 * 2**20  # of the parameters of a block's clients
+CLIENTS_WORTH_A_BLOCK = 5  # where they are worked on at once
+BLOCKS = 4  # so many keep a few threads busy
+
+
+class TorchProblem(Problem):
+    """A model of PyTorch: f_i is its mean loss on client i's samples.
+
+    A run starts from the model as it was given, if it is given no x0, and x is the vector of its
+    trainable parameters, one after the other. All is computed in float32.
+
+    Args:
+        model: a ``torch.nn.Module``, of which a copy is made. Parameters with
+            ``requires_grad=False`` stay as they are, and so do buffers. In training, each of its
+            modules is in the mode, ``train()`` or ``eval()``, in which it was given; for values,
+            all are in ``eval()``.
+        loss: called as ``loss(output, target)``: the mean over the batch, a tensor with one
+            number, as ``torch.nn.CrossEntropyLoss()`` gives it.
+        datasets: for each client a dataset of PyTorch, or a pair of tensors (X, y).
+        batch_size: how many samples a gradient is of; None or "full" for all of a client's.
+        sampling: how they are drawn. "shuffled": each client goes through its samples in a new
+            order in each epoch, the last batch of which may be smaller. "replacement": each
+            sample is drawn on its own. "stored": in the order of the data, the last partial batch
+            being left out.
+        device: where the model is computed.
+        evaluate: called as ``evaluate(model)`` whenever the history gets a row; it returns a dict
+            of numbers, which become columns. The model is in ``eval()``.
+        weight_decay: weight of weight_decay/2 ‖x‖² in every f_i.
+        gradient_norm: whether the history has ‖grad F‖ too, which is a pass over all data.
+        folder: where the clients' memories live as files, if not all take part in every round
+            and the main memory is too small.
+
+    The loss need not be convex, so there are no certificates, and no parameter of a method can be
+    "auto".
+
+    Example:
+        >>> import torch, pdmm
+        >>> _ = torch.manual_seed(0)
+        >>> data = [(torch.randn(40, 2) + 2 * c, torch.full((40,), c)) for c in (0, 1)]
+        >>> model = torch.nn.Sequential(
+        ...     torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
+        ... )
+        >>> problem = pdmm.TorchProblem(model, torch.nn.CrossEntropyLoss(), data, batch_size=10)
+        >>> result = pdmm.solve(problem, pdmm.AGPDMM(step_size=0.1, local_steps=8), rounds=30)
+        >>> X, y = (torch.cat(parts) for parts in zip(*data))
+        >>> problem.accuracy(result.x, X, y) > 0.9
+        True
+        >>> trained = problem.model(result.x)          # a torch.nn.Module
+    """
+
+    accurate = False
+    convex = False
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        datasets: Any,
+        batch_size: int | Literal["full"] | None = 32,
+        sampling: Sampling = "shuffled",
+        device: Any = "cpu",
+        evaluate: Callable[[nn.Module], Mapping[str, float]] | None = None,
+        weight_decay: float = 0.0,
+        gradient_norm: bool = False,
+        folder: str | None = None,
+    ) -> None:
+        _check_callable(model, loss, evaluate)
+        check_statistics(model)
+        self.layout = Layout(model)
+        self.device = torch.device(device)
+        self._model = self.layout.copied(model, self.layout.vector(model)).to(self.device)
+        self._loss = loss
+        self.samples = read(datasets, self.device)
+        self.clients = len(self.samples)
+        self.dimension = self.layout.dimension
+        self.dtype = np.dtype(np.float32)
+        self.batches = Batches(_batch_size(batch_size), _sampling(sampling))
+        self._check_stored()
+        self.evaluate = evaluate
+        self.weight_decay = not_negative("weight_decay", weight_decay)
+        self.gradient_norm = bool(gradient_norm)
+        self.memory_folder = folder
+        self.first = 0
+        self._start = self.layout.vector(self._model)
+        self.x0 = self._start.cpu().numpy().astype(np.float64)
+        self._traces = Traces()
+        self._workers = threading.local()
+        with one_torch_thread():
+            self._tried = try_out(self.worker(), self._start, self.samples[0], self._usual(0))
+        self.parallel = not self._tried.random  # PyTorch's random numbers have one state
+
+    def _check_stored(self) -> None:
+        size = self.batches.size
+        if size is None or self.batches.sampling != "stored":
+            return
+        for i, samples in enumerate(self.samples):
+            if len(samples) < size:
+                raise ValueError(
+                    f"batch_size is {size}, but datasets[{i}] (client {i}) has only "
+                    f"{len(samples)} samples, and sampling='stored' takes whole batches alone"
+                )
+
+    def _usual(self, i: int) -> int:
+        """How many samples a gradient of client i is of."""
+        return min(self.batches.size or len(self.samples[i]), len(self.samples[i]))
+
+    def __repr__(self) -> str:
+        size = self.batches.size
+        batch = "full batches" if size is None else f"{self.batches.sampling} batches of {size}"
+        decay = f", weight_decay={self.weight_decay:g}" if self.weight_decay else ""
+        return (
+            f"TorchProblem({self.clients} clients, {sum(map(len, self.samples))} samples, "
+            f"{type(self._model).__name__} with {self.dimension} parameters, {batch}{decay})"
+        )
+
+    # --- what a run asks --------------------------------------------------------------------
+
+    def begin(self, seed: int, first: int) -> None:
+        self.batches = Batches(self.batches.size, self.batches.sampling, seed)
+        self.first = first
+
+    @property
+    def alike(self) -> dict[str, Any]:
+        return {
+            "parameters": list(zip(self.layout.names, map(tuple, self.layout.shapes), strict=True)),
+            "model": sha256(self.x0.tobytes()).hexdigest(),
+            "batch_size": self.batches.size,
+            "sampling": self.batches.sampling,
+            "weight_decay": self.weight_decay,
+        }
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return (self.way.why,)
+
+    @cached_property
+    def way(self) -> Way:
+        """How the gradients of a block are computed; found out when it is asked for first."""
+        with one_torch_thread():
+            return choose(
+                self.worker(), self._start, self.samples, self.batches.size, self._tried
+            )
+
+    def worker(self) -> Worker:
+        """The model of this thread."""
+        found: Worker | None = getattr(self._workers, "own", None)
+        if found is None:
+            found = Worker(self._model, self._loss, self.layout, self._traces)
+            self._workers.own = found
+        return found
+
+    def blocks(self) -> list[slice]:
+        worth = CLIENTS_WORTH_A_BLOCK if self.way.rows else 1
+        most = max(1, BLOCK_BYTES // (4 * self.dimension))
+        count = max(-(-self.clients // most), min(BLOCKS, self.clients // worth), 1)
+        return _even(self.clients, count)
+
+    def lanes(self, clients: int) -> list[slice]:
+        """The clients of a block in parts that are worked on at once, and stay in cache."""
+        width = min(max(1, LANE_BYTES // (4 * self.dimension)), MOST_IN_LANE)
+        return _even(clients, -(-clients // width))
+
+    def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> TorchBlock:
+        return TorchBlock(self, np.arange(self.clients)[clients], cursor)
+
+    def check(self, x0: Floats, exact: bool) -> None:
+        if exact:
+            raise ValueError(self.no_exact_step)
+
+    no_exact_step = (
+        "the clients of a TorchProblem cannot minimise exactly, as PDMM and FedSplit have them do: "
+        "take pdmm.AGPDMM or pdmm.GPDMM, which take gradient steps instead"
+    )
+
+    def penalty(self, x: Floats) -> float:
+        """Weight decay's part of f_i(x)."""
+        wide = x.astype(np.float64)
+        return self.weight_decay / 2 * float(wide @ wide)
+
+    def order_of(self, samples: Samples) -> float:
+        """A number that depends on the order of a client's samples, where a run does."""
+        if self.batches.size is None:
+            return 0.0
+        weights = np.random.default_rng(self.batches.size).uniform(1, 2, len(samples))
+        size = samples.X.flatten(1).abs().double().mean(1).cpu().numpy()
+        target = samples.y.reshape(len(samples), -1).abs().double().mean(1).cpu().numpy()
+        return float(weights @ (size + target)) / len(samples)
+
+    def measures(self, x: Floats) -> dict[str, float]:
+        if self.evaluate is None:
+            return {}
+        try:
+            with torch.no_grad():
+                found = self.evaluate(self.model(x).eval())
+        except Exception as error:
+            raise ClientError(f"evaluate raised {type(error).__name__}: {error}") from error
+        return _numbers(found)
+
+    # --- what a user asks -------------------------------------------------------------------
+
+    def model(self, x: Any) -> nn.Module:
+        """The model with the parameters x: a copy of the one that was given."""
+        point = vector("x", x, self.dimension).astype(np.float32)
+        return self.layout.copied(self._model, torch.from_numpy(point).to(self.device))
+
+    def accuracy(self, x: Any, X: Tensor, y: Tensor) -> float:
+        """The share of the rows of X whose class y has the largest output."""
+        point = vector("x", x, self.dimension).astype(np.float32)
+        _check_rows(X, y)
+        worker = self.worker()
+        with one_torch_thread():
+            worker.judged_at(torch.from_numpy(point).to(self.device))
+            outputs = worker.outputs(X.to(self.device))
+        if outputs.ndim != 2:
+            raise ValueError(
+                "accuracy is for models with an output for each class, (rows, classes); "
+                f"this one gives {tuple(outputs.shape)}"
+            )
+        return float((outputs.argmax(1).cpu() == y.cpu()).double().mean())
+
+    def _client_constants(
+        self, which: Which, threads: Threads
+    ) -> dict[Which, tuple[npt.NDArray[np.float64], Kind]]:
+        self._unknown("smoothness L" if which == "L" else "strong convexity mu")
+
+    def _unknown(self, what: str) -> NoReturn:
+        raise ValueError(
+            f"the {what} of a TorchProblem is not known, and a network has none: give the method "
+            "its numbers, e.g. pdmm.AGPDMM(step_size=0.05, local_steps=20)"
+        )
+
+
+def _check_callable(model: Any, loss: Any, evaluate: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if isinstance(loss, type) or not callable(loss):
+        raise ValueError(
+            "loss must be callable as loss(output, target), e.g. torch.nn.CrossEntropyLoss(), "
+            f"got {loss!r}"
+        )
+    if evaluate is not None and not callable(evaluate):
+        raise ValueError(f"evaluate must be callable as evaluate(model), got {evaluate!r}")
+
+
+def _batch_size(given: Any) -> int | None:
+    if given is None or given == "full":
+        return None
+    return whole("batch_size", given, at_least=1)
+
+
+def _sampling(given: Any) -> Any:
+    one_of("sampling", given, SAMPLINGS)
+    return given
+
+
+def _even(count: int, parts: int) -> list[slice]:
+    """So many things in nearly equal parts."""
+    edges = [i * count // parts for i in range(parts + 1)]
+    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def _numbers(found: Any) -> dict[str, float]:
+    """What the user's ``evaluate`` returned."""
+    try:
+        return {str(name): float(value) for name, value in dict(found).items()}
+    except (TypeError, ValueError):
+        raise ClientError(
+            f"evaluate must return a dict of numbers, such as {{'accuracy': 0.9}}, got {found!r}"
+        ) from None
+
+
+def _check_rows(X: Any, y: Any) -> None:
+    if not isinstance(X, Tensor) or not isinstance(y, Tensor):
+        raise ValueError("X and y must be tensors")
+    if len(X) != len(y) or len(X) == 0:
+        raise ValueError(f"X has {len(X)} rows and y has {len(y)}: each row needs its class")
