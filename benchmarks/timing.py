@@ -46,7 +46,7 @@ class Rounds:
     def __init__(
         self, problem: pdmm.Problem, method: pdmm.Method, rounds: int, threads: Threads
     ) -> None:
-        x0 = np.zeros(problem.dimension)
+        x0 = np.zeros(problem.dimension) if problem.x0 is None else problem.x0
         self.method = method
         self.clients = InProcess(problem)
         self.clients.threads = threads

@@ -55,6 +55,15 @@ class Traces:
         with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self._known[key] = make_fx(function)(parameters, X, y).forward
+                self._known[key] = make_fx(_unbound(function))(parameters, X, y).forward
             except Exception:  # what cannot be written down still runs
                 self._off = True
+
+
+def _unbound(function: Called) -> Called:
+    """The same as a plain function: the tracer counts a method's self as an argument."""
+
+    def call(parameters: tuple[Tensor, ...], X: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return function(parameters, X, y)
+
+    return call
