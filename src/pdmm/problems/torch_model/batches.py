@@ -5,6 +5,7 @@ whether the run was taken up from a checkpoint.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -18,10 +19,15 @@ SHUFFLES, DRAWS, MASKS = range(3)  # what random numbers are for: each has a str
 WORDS = 4  # random numbers of 64 bits for each count of Philox
 
 
-def stream(seed: int, client: int, purpose: int, count: int = 0) -> np.random.Philox:
-    """Random bits for one purpose at one client, from a count on."""
-    key = np.random.SeedSequence([seed, client, purpose]).generate_state(2, np.uint64)
-    return np.random.Philox(key=key, counter=count)
+@lru_cache(maxsize=100_000)
+def _key(seed: int, client: int, purpose: int) -> npt.NDArray[np.uint64]:
+    """What tells a stream from all others; it takes longer to make than a short stream to read."""
+    return np.random.SeedSequence([seed, client, purpose]).generate_state(2, np.uint64)
+
+
+def stream(seed: int, client: int, purpose: int, count: int = 0) -> np.random.Generator:
+    """Random numbers for one purpose at one client, from a count on."""
+    return np.random.Generator(np.random.Philox(key=_key(seed, client, purpose), counter=count))
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,8 @@ class Batches:
 
     def _drawn(self, client: int, samples: int, cursor: int, count: int, size: int) -> list[Rows]:
         counts = -(-size // WORDS)  # of Philox, for each step
-        bits = stream(self.seed, client, DRAWS, cursor * counts)
-        parts = np.random.Generator(bits).random((count, counts * WORDS))[:, :size]
+        draws = stream(self.seed, client, DRAWS, cursor * counts)
+        parts = draws.random((count, counts * WORDS))[:, :size]
         return list((parts * samples).astype(np.int64))
 
     def _shuffled(
@@ -81,8 +87,8 @@ class Batches:
         return found
 
     def _order(self, client: int, samples: int, epoch: int) -> Rows:
-        bits = stream(self.seed, client, SHUFFLES, epoch << 128)  # epochs are far from each other
-        return np.random.Generator(bits).permutation(samples)
+        shuffle = stream(self.seed, client, SHUFFLES, epoch << 128)  # far from all other epochs
+        return shuffle.permutation(samples)
 
 
 def mask_seed(seed: int, client: int, step: int) -> int:

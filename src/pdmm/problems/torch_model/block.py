@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,26 +110,22 @@ class TorchBlock(Block):
     def _walked(
         self, x: Floats, step: Step, count: int, pull: Floats | None, total: Floats | None
     ) -> Floats:
-        """The rows of x after some steps, lane by lane; ``total`` becomes the sum of iterates."""
+        """The rows of x after some steps; ``total`` becomes the sum of the iterates."""
         assert self.cursor is not None
         problem = self.problem
-        worker = problem.worker()
-        pulls = None if pull is None else np.broadcast_to(pull, x.shape)
-        rows = [self._rows(k, count) for k in range(self.size)]
+        walkers = Walkers(
+            x=self._tensor(x),
+            pull=None if pull is None else self._tensor(np.broadcast_to(pull, x.shape)),
+            total=None if total is None else self._tensor(total),
+            clients=self.samples,
+            rows=[self._rows(k, count) for k in range(self.size)],
+            seeds=self._seed,
+        )
         with one_torch_thread():
-            for lane in problem.lanes(self.size):
-                walkers = Walkers(
-                    x=self._tensor(x[lane]),
-                    pull=None if pulls is None else self._tensor(pulls[lane]),
-                    total=None if total is None else self._tensor(total[lane]),
-                    clients=self.samples[lane],
-                    rows=rows[lane],
-                    seeds=partial(self._seed, lane.start),
-                )
-                walk(worker, problem.way, walkers, step, count)
-                self._keep(x[lane], walkers.x)
-                if total is not None and walkers.total is not None:
-                    self._keep(total[lane], walkers.total)
+            walk(problem.worker(), problem.way, walkers, step, count)
+        self._keep(x, walkers.x)
+        if total is not None and walkers.total is not None:
+            self._keep(total, walkers.total)
         return x
 
     def _keep(self, array: Floats, tensor: Tensor) -> None:
@@ -144,11 +139,11 @@ class TorchBlock(Block):
         samples = len(self.samples[k])
         return self.problem.batches.rows(client, samples, int(self.cursor[k]), count)
 
-    def _seed(self, first: int, i: int, k: int) -> int:
-        """Of what the model draws at the i-th client of a lane, k steps from now."""
+    def _seed(self, i: int, k: int) -> int:
+        """Of what the model draws at the i-th client of the block, k steps from now."""
         assert self.cursor is not None
-        client = self.problem.first + self.numbers[first + i]
-        return mask_seed(self.problem.batches.seed, client, int(self.cursor[first + i]) + k)
+        client = self.problem.first + self.numbers[i]
+        return mask_seed(self.problem.batches.seed, client, int(self.cursor[i]) + k)
 
     # --- all samples ------------------------------------------------------------------------
 

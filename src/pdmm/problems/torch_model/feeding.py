@@ -1,6 +1,7 @@
 """The samples of a few steps of a few clients, taken out of their data in as few calls as can be."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 from pdmm.problems.torch_model.batches import Rows
 from pdmm.problems.torch_model.client_data import Samples
 
-MOST_BYTES = 8 * 2**20  # of samples that are taken out at a time
+MOST_BYTES = 2 * 2**20  # of samples that are taken out at a time
 
 
 class Group(NamedTuple):
@@ -69,8 +70,7 @@ def _most_steps(clients: Sequence[Samples], sizes: npt.NDArray[np.int64]) -> int
 def _alike(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
     """Steps in a row in which nobody takes more or fewer samples than in the first."""
     changes = np.flatnonzero((np.diff(sizes, axis=1) != 0).any(axis=0)) + 1
-    edges = [0, *changes.tolist(), sizes.shape[1]]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise([0, *changes.tolist(), sizes.shape[1]]):
         for first in range(start, stop, most):
             yield range(first, min(first + most, stop))
 
@@ -78,20 +78,31 @@ def _alike(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
 def _group(
     clients: Sequence[Samples], rows: Sequence[list[Rows] | None], members: list[int], steps: range
 ) -> Group:
-    taken = [_taken(clients[i], rows[i], steps) for i in members]
-    if len(taken) == 1:
-        return Group(members, taken[0].X[None], taken[0].y[None])
-    X = torch.stack([own.X for own in taken])
-    return Group(members, X, torch.stack([own.y for own in taken]))
+    own = [clients[i] for i in members]
+    first = rows[members[0]]
+    if first is None:
+        return Group(members, _whole([s.X for s in own]), _whole([s.y for s in own]))
+    places = [_places(rows[i], steps) for i in members]
+    shape = len(members), len(steps), len(first[steps.start])
+    X = _taken([s.X for s in own], places)
+    y = _taken([s.y for s in own], places)
+    return Group(members, X.view(*shape, *X.shape[2:]), y.view(*shape, *y.shape[2:]))
 
 
-def _taken(samples: Samples, rows: list[Rows] | None, steps: range) -> Samples:
-    """(steps, samples, ...) of one client; all of its samples are not copied."""
-    if rows is None:
-        return Samples(samples.X[None], samples.y[None])
-    chosen = rows[steps.start : steps.stop]
-    index = torch.from_numpy(np.concatenate(chosen)).to(samples.X.device)
-    shape = len(chosen), len(chosen[0])
-    X = samples.X.index_select(0, index)
-    y = samples.y.index_select(0, index)
-    return Samples(X.view(*shape, *X.shape[1:]), y.view(*shape, *y.shape[1:]))
+def _whole(data: list[Tensor]) -> Tensor:
+    """All samples of some clients, for every step; those of one client are not copied."""
+    return data[0][None, None] if len(data) == 1 else torch.stack(data)[:, None]
+
+
+def _places(rows: list[Rows] | None, steps: range) -> Tensor:
+    assert rows is not None  # of one problem, all clients take batches or none does
+    return torch.from_numpy(np.concatenate(rows[steps.start : steps.stop]))
+
+
+def _taken(data: list[Tensor], places: list[Tensor]) -> Tensor:
+    """The chosen samples of each client, in a row of one tensor."""
+    like = data[0]
+    taken = like.new_empty((len(data), len(places[0]), *like.shape[1:]))
+    for own, chosen, out in zip(data, places, taken, strict=True):
+        torch.index_select(own, 0, chosen.to(own.device), out=out)
+    return taken

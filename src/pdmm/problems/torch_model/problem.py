@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -24,10 +25,9 @@ from pdmm.problems.torch_model.traces import Traces
 from pdmm.problems.torch_model.ways import Way, choose, try_out
 from pdmm.problems.torch_model.worker import Loss, Worker
 
-LANE_BYTES = 4 * 2**20  # of the parameters of clients that are worked on at once
-MOST_IN_LANE = 64
-BLOCK_BYTES = 32 * 2**20  # of the parameters of a block's clients
-CLIENTS_WORTH_A_BLOCK = 5  # where they are worked on at once
+BLOCK_BYTES = 4 * 2**20  # of the parameters of a block's clients: they should stay in cache
+MOST_CLIENTS = 64  # in a block
+CLIENTS_WORTH_A_BLOCK = 10  # where they are worked on at once
 BLOCKS = 4  # so many keep a few threads busy
 
 
@@ -179,14 +179,10 @@ class TorchProblem(Problem):
 
     def blocks(self) -> list[slice]:
         worth = CLIENTS_WORTH_A_BLOCK if self.way.rows else 1
-        most = max(1, BLOCK_BYTES // (4 * self.dimension))
+        most = min(max(1, BLOCK_BYTES // (4 * self.dimension)), MOST_CLIENTS)
         count = max(-(-self.clients // most), min(BLOCKS, self.clients // worth), 1)
-        return _even(self.clients, count)
-
-    def lanes(self, clients: int) -> list[slice]:
-        """The clients of a block in parts that are worked on at once, and stay in cache."""
-        width = min(max(1, LANE_BYTES // (4 * self.dimension)), MOST_IN_LANE)
-        return _even(clients, -(-clients // width))
+        edges = [i * self.clients // count for i in range(count + 1)]
+        return [slice(a, b) for a, b in pairwise(edges)]
 
     def at(self, clients: ClientRows, cursor: npt.NDArray[np.int64] | None = None) -> TorchBlock:
         return TorchBlock(self, np.arange(self.clients)[clients], cursor)
@@ -279,12 +275,6 @@ def _batch_size(given: Any) -> int | None:
 def _sampling(given: Any) -> Any:
     one_of("sampling", given, SAMPLINGS)
     return given
-
-
-def _even(count: int, parts: int) -> list[slice]:
-    """So many things in nearly equal parts."""
-    edges = [i * count // parts for i in range(parts + 1)]
-    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
 
 
 def _numbers(found: Any) -> dict[str, float]:

@@ -11,13 +11,16 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TypeAlias
 
+import torch
 from torch import Size, Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 Called: TypeAlias = Callable[[tuple[Tensor, ...], Tensor, Tensor], tuple[Tensor, ...]]
+Listed: TypeAlias = Callable[..., tuple[Tensor, ...]]
 
 OFTEN = 10  # calls after which it is worth it: writing down takes as long as twenty
 MOST = 64  # lists that are kept
+WARM_UP = 2  # calls in which PyTorch gets a list ready
 
 _one_at_a_time = Lock()  # PyTorch's tracer is one for all threads
 
@@ -26,7 +29,7 @@ class Traces:
     """The lists of operations of one function, one for each shape of what it is called with."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Size, Size], Called] = {}
+        self._known: dict[tuple[Size, Size], Listed] = {}
         self._calls: Counter[tuple[Size, Size]] = Counter()
         self._off = False
 
@@ -38,7 +41,7 @@ class Traces:
         inputs = tuple(parameters)
         known = self._known.get(key)
         if known is not None:
-            return known(inputs, X, y)
+            return known(*inputs, X, y)
         self._calls[key] += 1
         if self._calls[key] > OFTEN and len(self._known) < MOST and not self._off:
             self._write_down(key, function, inputs, X, y)
@@ -55,15 +58,39 @@ class Traces:
         with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                self._known[key] = make_fx(_unbound(function))(parameters, X, y).forward
+                found = _listed(function, parameters, X, y)
+                same = _same(found(*parameters, X, y), function(parameters, X, y))
             except Exception:  # what cannot be written down still runs
-                self._off = True
+                same = False
+        if same:
+            self._known[key] = found
+        else:
+            self._off = True
 
 
-def _unbound(function: Called) -> Called:
-    """The same as a plain function: the tracer counts a method's self as an argument."""
+def _listed(
+    function: Called, parameters: tuple[Tensor, ...], X: Tensor, y: Tensor
+) -> Listed:
+    """The operations of a call, as a function of its tensors one by one."""
 
-    def call(parameters: tuple[Tensor, ...], X: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        return function(parameters, X, y)
+    def plain(parameters: tuple[Tensor, ...], X: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return function(parameters, X, y)  # the tracer counts a method's self as an argument
 
-    return call
+    graph = make_fx(plain)(parameters, X, y)
+
+    def flat(*tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(graph(tensors[:-2], tensors[-2], tensors[-1]))
+
+    inputs = (*parameters, X, y)
+    try:
+        listed: Listed = torch.jit.trace(flat, inputs, check_trace=False)  # type: ignore[no-untyped-call]
+        for _ in range(WARM_UP):
+            listed(*inputs)
+    except Exception:  # a PyTorch that has none any more: then Python goes through the list
+        return flat
+    return listed
+
+
+def _same(found: Sequence[Tensor], truth: Sequence[Tensor]) -> bool:
+    """Whether all numbers are the same, to the bit."""
+    return all(torch.equal(a, b) for a, b in zip(found, truth, strict=True))
