@@ -63,7 +63,7 @@ def test_a_method_is_its_twin(name: str, method: str, way: str) -> None:
     result = pdmm.solve(given, ours, rounds=ROUNDS, record_every=ROUNDS)
     assert result.choices[-1].startswith("the clients of a block") == (way == "together")
     net = stored(name)
-    assert apart(result.x, twin(net, ROUNDS, ETA, K), net.x0) < 2e-5
+    assert apart(result.x, twin(net, ROUNDS, ETA, K), net.x0) < 1e-4
 
 
 def test_weight_decay_is_that_of_sgd(way: str) -> None:
@@ -72,7 +72,7 @@ def test_weight_decay_is_that_of_sgd(way: str) -> None:
         ours, twin = METHODS[method]
         result = pdmm.solve(given, ours, rounds=ROUNDS, record_every=ROUNDS)
         net = stored("mlp", weight_decay=0.3)
-        assert apart(result.x, twin(net, ROUNDS, ETA, K), net.x0) < 2e-5
+        assert apart(result.x, twin(net, ROUNDS, ETA, K), net.x0) < 1e-4
 
 
 @pytest.mark.parametrize("sampling", ["shuffled", "replacement"])
@@ -88,7 +88,7 @@ def test_the_twin_with_drawn_batches(sampling: Any, way: str) -> None:
 
     result = pdmm.solve(given, pdmm.AGPDMM(ETA, K), rounds=ROUNDS, seed=7)
     net = twins.Network(seeded("mlp"), LOSS, batch, len(SIZES))
-    assert apart(result.x, twins.agpdmm(net, ROUNDS, ETA, K), net.x0) < 2e-5
+    assert apart(result.x, twins.agpdmm(net, ROUNDS, ETA, K), net.x0) < 1e-4
 
 
 def test_a_linear_model_with_full_batches_is_softmax_regression(way: str) -> None:

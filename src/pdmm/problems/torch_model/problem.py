@@ -150,7 +150,7 @@ class TorchProblem(Problem):
     @property
     def alike(self) -> dict[str, Any]:
         return {
-            "parameters": list(zip(self.layout.names, map(tuple, self.layout.shapes), strict=True)),
+            "parameters": ", ".join(self.layout.names),
             "model": sha256(self.x0.tobytes()).hexdigest(),
             "batch_size": self.batches.size,
             "sampling": self.batches.sampling,
