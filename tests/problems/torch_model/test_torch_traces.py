@@ -17,8 +17,8 @@ from pdmm.problems.torch_model.traces import Traces
 def inputs(given: Any, clients: int, rows: int) -> tuple[list[Tensor], Tensor, Tensor]:
     """Parameters and samples of some clients, a row of each tensor for each."""
     x = torch.stack([given.layout.vector(given.model(given.x0)) * (1 + k) for k in range(clients)])
-    X = torch.stack([given.samples[k].X[:rows] for k in range(clients)])
-    return given.layout.views(x), X, torch.stack([given.samples[k].y[:rows] for k in range(clients)])
+    X = torch.stack([given.data[k].X[:rows] for k in range(clients)])
+    return given.layout.views(x), X, torch.stack([given.data[k].y[:rows] for k in range(clients)])
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -54,7 +54,7 @@ class TorchBlock(Block):
         super().__init__(len(clients))
         self.problem = problem
         self.numbers = [int(i) for i in clients]
-        self.samples = [problem.samples[i] for i in self.numbers]
+        self.samples = [problem.data[i] for i in self.numbers]
         self.cursor = cursor
 
     def name(self, i: int) -> str:

@@ -98,8 +98,9 @@ class TorchProblem(Problem):
         self.device = torch.device(device)
         self._model = self.layout.copied(model, self.layout.vector(model)).to(self.device)
         self._loss = loss
-        self.samples = read(datasets, self.device)
-        self.clients = len(self.samples)
+        self.data = read(datasets, self.device)
+        self.samples = np.array([len(own) for own in self.data])
+        self.clients = len(self.data)
         self.dimension = self.layout.dimension
         self.dtype = np.dtype(np.float32)
         self.batches = Batches(_batch_size(batch_size), _sampling(sampling))
@@ -114,30 +115,31 @@ class TorchProblem(Problem):
         self._traces = Traces()
         self._workers = threading.local()
         with one_torch_thread():
-            self._tried = try_out(self.worker(), self._start, self.samples[0], self._usual(0))
+            self._tried = try_out(self.worker(), self._start, self.data[0], self._usual(0))
         self.parallel = not self._tried.random  # PyTorch's random numbers have one state
 
     def _check_stored(self) -> None:
         size = self.batches.size
         if size is None or self.batches.sampling != "stored":
             return
-        for i, samples in enumerate(self.samples):
-            if len(samples) < size:
+        for i, samples in enumerate(self.samples.tolist()):
+            if samples < size:
                 raise ValueError(
                     f"batch_size is {size}, but datasets[{i}] (client {i}) has only "
-                    f"{len(samples)} samples, and sampling='stored' takes whole batches alone"
+                    f"{samples} samples, and sampling='stored' takes whole batches alone"
                 )
 
     def _usual(self, i: int) -> int:
         """How many samples a gradient of client i is of."""
-        return min(self.batches.size or len(self.samples[i]), len(self.samples[i]))
+        samples = len(self.data[i])
+        return samples if self.batches.size is None else min(self.batches.size, samples)
 
     def __repr__(self) -> str:
         size = self.batches.size
         batch = "full batches" if size is None else f"{self.batches.sampling} batches of {size}"
         decay = f", weight_decay={self.weight_decay:g}" if self.weight_decay else ""
         return (
-            f"TorchProblem({self.clients} clients, {sum(map(len, self.samples))} samples, "
+            f"TorchProblem({self.clients} clients, {self.samples.sum()} samples, "
             f"{type(self._model).__name__} with {self.dimension} parameters, {batch}{decay})"
         )
 
@@ -166,7 +168,7 @@ class TorchProblem(Problem):
         """How the gradients of a block are computed; found out when it is asked for first."""
         with one_torch_thread():
             return choose(
-                self.worker(), self._start, self.samples, self.batches.size, self._tried
+                self.worker(), self._start, self.data, self.batches.size, self._tried
             )
 
     def worker(self) -> Worker:
