@@ -60,9 +60,7 @@ def mean(vectors: list[Tensor]) -> Tensor:
 def fedavg(net: Network, rounds: int, eta: float, K: int) -> Tensor:
     x_s = net.x0
     for r in range(rounds):
-        x_s = mean(
-            [net.steps(i, x_s, eta, r * K, K, lambda x: 0 * x)[-1] for i in range(net.m)]
-        )
+        x_s = mean([net.steps(i, x_s, eta, r * K, K, lambda x: 0 * x)[-1] for i in range(net.m)])
     return x_s
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pdmm.common.checks import ClientError
 from pdmm.result import History, Traffic
 from pdmm.run.state import Accounts
 
@@ -63,7 +64,9 @@ class Recorder:
         """Refuse measures that come and go, or that have the name of another column."""
         taken = sorted(row.keys() & measures.keys())
         if taken:
-            raise ClientError(f"evaluate cannot return {taken[0]!r}: the history has a column of it")
+            raise ClientError(
+                f"evaluate cannot return {taken[0]!r}: the history has a column of it"
+            )
         lost = [name for name in measures if self.columns and name not in self.columns]
         lost += [name for name in self.own if name not in measures]
         if lost:

@@ -87,6 +87,15 @@ class TorchBlock(Block):
         decay = np.float32(self.problem.weight_decay)
         return decay * x - moved if decay else -moved
 
+    def value_and_gradient(self, x: Floats) -> tuple[Floats, Floats]:
+        if self.problem.batches.size is not None or self.problem.way.random:
+            raise ClientError(
+                "L-BFGS and other methods that compare values need both values and gradients of "
+                "all samples: give TorchProblem batch_size=None and a model without dropout, or "
+                "take a method such as pdmm.AGPDMM"
+            )
+        return super().value_and_gradient(x)
+
     def _steps(
         self,
         start: Floats,

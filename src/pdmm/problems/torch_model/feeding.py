@@ -37,7 +37,9 @@ class Meal(NamedTuple):
     groups: list[Group]
 
 
-def feed(clients: Sequence[Samples], rows: Sequence[list[Rows] | None], count: int) -> Iterator[Meal]:
+def feed(
+    clients: Sequence[Samples], rows: Sequence[list[Rows] | None], count: int
+) -> Iterator[Meal]:
     """The samples of ``count`` steps.
 
     Args:
@@ -45,7 +47,9 @@ def feed(clients: Sequence[Samples], rows: Sequence[list[Rows] | None], count: i
         rows: which of them each takes in each step; None for all in every step.
         count: how many steps.
     """
-    sizes = np.array([_sizes(own, rows_of, count) for own, rows_of in zip(clients, rows, strict=True)])
+    sizes = np.array(
+        [_sizes(own, rows_of, count) for own, rows_of in zip(clients, rows, strict=True)]
+    )
     for steps in _alike(sizes, _most_steps(clients, sizes)):
         first = sizes[:, steps.start]
         groups = [

@@ -167,9 +167,7 @@ class TorchProblem(Problem):
     def way(self) -> Way:
         """How the gradients of a block are computed; found out when it is asked for first."""
         with one_torch_thread():
-            return choose(
-                self.worker(), self._start, self.data, self.batches.size, self._tried
-            )
+            return choose(self.worker(), self._start, self.data, self.batches.size, self._tried)
 
     def worker(self) -> Worker:
         """The model of this thread."""

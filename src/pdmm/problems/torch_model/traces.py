@@ -68,9 +68,7 @@ class Traces:
             self._off = True
 
 
-def _listed(
-    function: Called, parameters: tuple[Tensor, ...], X: Tensor, y: Tensor
-) -> Listed:
+def _listed(function: Called, parameters: tuple[Tensor, ...], X: Tensor, y: Tensor) -> Listed:
     """The operations of a call, as a function of its tensors one by one."""
 
     def plain(parameters: tuple[Tensor, ...], X: Tensor, y: Tensor) -> tuple[Tensor, ...]:

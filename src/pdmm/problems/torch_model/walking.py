@@ -64,9 +64,7 @@ def walk(worker: Worker, way: Way, walkers: Walkers, step: Step, count: int) -> 
                 walkers.total.add_(walkers.x)
 
 
-def _stride(
-    worker: Worker, way: Way, walkers: Walkers, group: Group, k: int, step: Step
-) -> None:
+def _stride(worker: Worker, way: Way, walkers: Walkers, group: Group, k: int, step: Step) -> None:
     """One step of the clients of a group."""
     X, y = group.step(k)
     members = group.members
