@@ -10,6 +10,7 @@ import sys
 NAMES = (
     *("least_squares", "softmax", "many_clients", "shapes", "noticing", "network", "unreliable"),
     *("mpi", "flare", "study", "auto", "missing", "glm", "path", "big_table", "rounds", "doors"),
+    "torch",
 )
 OF_THE_CODE = ("mirror", "hops")
 

@@ -1,11 +1,14 @@
 """Small models of PyTorch, and clients with samples for them."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
 import pdmm
+from pdmm.problems.torch_model import traces
 
 SIZES = (23, 30, 17, 12)
 CLASSES = 3
@@ -52,3 +55,16 @@ def clients(name: str = "mlp", sizes: Any = SIZES) -> list[tuple[Tensor, Tensor]
 def problem(name: str = "mlp", sizes: Any = SIZES, **given: Any) -> pdmm.TorchProblem:
     """A model and its clients; batches of 5 unless something else is asked for."""
     return pdmm.TorchProblem(seeded(name), LOSS, clients(name, sizes), **{"batch_size": 5, **given})
+
+
+@pytest.fixture(autouse=True)
+def no_lists(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For the files that import it: one thread, as in a run, and no lists of operations.
+
+    Runs of tests are too short for lists. Tests that are about them say so.
+    """
+    monkeypatch.setattr(traces, "OFTEN", 10**9)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -7,6 +7,7 @@ its gradient. Equations and line numbers are those of the paper.
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +42,7 @@ class Network:
         for k in range(first, first + count):
             X, y = self.batch(i, k)
             optimiser.zero_grad()
-            self.loss(model(X), y).backward()
+            torch.autograd.backward(self.loss(model(X), y))
             x = parameters_to_vector(model.parameters()).detach()
             added = copy.deepcopy(model)
             vector_to_parameters(more(x).clone(), added.parameters())
@@ -55,6 +56,11 @@ class Network:
 
 def mean(vectors: list[Tensor]) -> Tensor:
     return torch.stack(vectors).mean(0)
+
+
+def _towards(x: Tensor, weight: float, point: Tensor, more: Tensor) -> Tensor:
+    """The gradient of weight/2 ‖x - point‖² + more·x."""
+    return weight * (x - point) + more
 
 
 def fedavg(net: Network, rounds: int, eta: float, K: int) -> Tensor:
@@ -80,7 +86,9 @@ def scaffold(net: Network, rounds: int, eta: float, K: int) -> Tensor:
         dx, dc = [], []
         for i in range(net.m):
             shift = c - own[i]
-            x = net.steps(i, x_s, eta, r * K, K, lambda x, shift=shift: shift)[-1]
+            x = net.steps(
+                i, x_s, eta, r * K, K, partial(_towards, weight=0, point=x_s, more=shift)
+            )[-1]
             new = own[i] - c + (x_s - x) / (K * eta)
             dx.append(x - x_s)
             dc.append(new - own[i])
@@ -114,7 +122,7 @@ def _primal_dual(
         x_i, lam_i = [], []
         for i in range(net.m):
             start = x_own[i] if own_start else x_s  # line 5
-            pull = lambda x, i=i, x_s=x_s: rho * (x - x_s) + lam_s[i]  # noqa: E731
+            pull = partial(_towards, weight=rho, point=x_s, more=lam_s[i])
             iterates = net.steps(i, start, 1 / (1 / eta + rho), r * K, K, pull)  # line 7
             x_own[i] = iterates[-1]
             x_i.append(iterates[-1] if last else mean(iterates))  # line 9, Remark 1
@@ -132,7 +140,7 @@ def inexact_fedsplit(net: Network, rounds: int, eta: float, K: int) -> Tensor:
     for r in range(rounds):
         z_i = []
         for i in range(net.m):
-            near = lambda x, i=i: (x - z_s[i]) / gamma  # noqa: E731
+            near = partial(_towards, weight=1 / gamma, point=z_s[i], more=0 * x_s)
             x = net.steps(i, x_s, eta, r * K, K, near)[-1]
             z_i.append(2 * x - z_s[i])
         x_s = mean(z_i)

@@ -34,7 +34,11 @@ class Recorder:
         self.start = perf_counter()
 
     def open(
-        self, r: int, accounts: Accounts, more: dict[str, float], measures: dict[str, float]
+        self,
+        r: int,
+        accounts: Accounts,
+        more: dict[str, float],
+        measures: dict[str, float] | None = None,
     ) -> None:
         """Begin the row of round r, with some more columns, and those of the user's evaluation."""
         row: dict[str, Any] = {"round": r}
@@ -50,9 +54,9 @@ class Recorder:
             "exact_calls": tally.exact / self.clients,
             "seconds": perf_counter() - self.start,
         }
-        self._check({**row, **more}, measures)
-        row |= more
-        row |= measures
+        own = measures or {}
+        self._check({**row, **more}, own)
+        row |= {**more, **own}
         if accounts.exact_error is not None:
             row["exact_error"] = accounts.exact_error
             accounts.exact_error = 0.0

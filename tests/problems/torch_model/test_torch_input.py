@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import pdmm
-from builders.torch_models import LOSS, clients, mlp, problem
+from builders.torch_models import LOSS, clients, mlp, no_lists, problem  # noqa: F401
 
 DATA = clients("mlp")
 
@@ -31,6 +31,7 @@ def broken(module: nn.Module, value: float) -> nn.Module:
 
 
 X, Y = DATA[1]
+ROWS: Any = X.numpy()
 NAN = torch.full_like(X, float("nan"))
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -120,7 +121,7 @@ CALLS: dict[str, tuple[Callable[[pdmm.TorchProblem], Any], str]] = {
     ),
     "x of another length": (lambda p: p.model(p.x0[1:]), "x must have"),
     "rows without classes": (lambda p: p.accuracy(p.x0, X, Y[1:]), "each row needs its class"),
-    "rows that are no tensors": (lambda p: p.accuracy(p.x0, X.numpy(), Y), "must be tensors"),
+    "rows that are no tensors": (lambda p: p.accuracy(p.x0, ROWS, Y), "must be tensors"),
 }
 
 

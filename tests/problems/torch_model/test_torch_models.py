@@ -1,6 +1,7 @@
 """Models of all kinds, what the history has of them, and what comes back as a model."""
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 import pdmm
-from builders.torch_models import LOSS, clients, problem, seeded
+from builders.torch_models import LOSS, clients, no_lists, problem, seeded  # noqa: F401
 from pdmm.problems.torch_model import ways
 from pdmm.problems.torch_model.block import TorchBlock
 
@@ -35,7 +36,8 @@ class Branching(nn.Module):
         self.layer = nn.Linear(5, 3)
 
     def forward(self, X: Tensor) -> Tensor:
-        return self.layer(X) if float(X.sum()) > -1e9 else self.layer(-X)
+        found: Tensor = self.layer(X) if float(X.sum()) > -1e9 else self.layer(-X)
+        return found
 
 
 def test_what_vmap_cannot_do_is_done_one_by_one() -> None:
@@ -59,7 +61,8 @@ class MeanOfAll(nn.Module):
 
     def forward(self, X: Tensor) -> Tensor:
         self.scale = -self.scale
-        return self.layer(X) * self.scale
+        found: Tensor = self.layer(X) * self.scale
+        return found
 
 
 def test_a_model_for_which_vmap_gives_other_gradients_is_done_one_by_one() -> None:
@@ -207,6 +210,8 @@ def test_frozen_parameters_stay() -> None:
 
 
 class Tied(nn.Module):
+    scale: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.inside = nn.Linear(5, 5, bias=False)
@@ -216,7 +221,8 @@ class Tied(nn.Module):
         self.register_buffer("scale", torch.full((5,), 2.0))
 
     def forward(self, X: Tensor) -> Tensor:
-        return self.out(self.again(torch.relu(self.inside(X))) * self.scale)
+        found: Tensor = self.out(self.again(torch.relu(self.inside(X))) * self.scale)
+        return found
 
 
 def test_tied_parameters_are_one_and_buffers_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,14 +238,17 @@ def test_tied_parameters_are_one_and_buffers_count(monkeypatch: pytest.MonkeyPat
 
 
 class Counting(nn.Module):
+    calls: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(5, 3)
         self.register_buffer("calls", torch.zeros(()))
 
     def forward(self, X: Tensor) -> Tensor:
-        self.calls += 1
-        return self.layer(X)
+        self.calls.add_(1)
+        found: Tensor = self.layer(X)
+        return found
 
 
 def test_a_buffer_that_changes_is_refused() -> None:
@@ -261,7 +270,8 @@ def test_a_parameter_that_is_not_used_stays(monkeypatch: pytest.MonkeyPatch) -> 
             self.idle = nn.Parameter(torch.ones(2))
 
         def forward(self, X: Tensor) -> Tensor:
-            return self.layer(X)
+            found: Tensor = self.layer(X)
+            return found
 
     for most in (ways.MOST_FLOP, 1.0):
         monkeypatch.setattr(ways, "MOST_FLOP", most)
@@ -280,7 +290,7 @@ def test_the_users_model_is_left_alone() -> None:
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
     first, second = own.model(result.x), own.model(result.x)
     with torch.no_grad():
-        first[0].weight.zero_()  # type: ignore[index, union-attr, operator]
+        next(first.parameters()).zero_()
     assert own.objective(result.x) == pdmm.TorchProblem(second, LOSS, DATA, batch_size=5).objective(
         result.x
     )
@@ -308,7 +318,7 @@ def test_datasets_of_every_kind_are_the_same() -> None:
     kinds: list[Any] = [
         [TensorDataset(*pair) for pair in DATA],
         [OneByOne(*pair) for pair in DATA],
-        [Subset(whole, range(a, b)) for a, b in zip(edges, edges[1:], strict=False)],
+        [Subset(whole, range(a, b)) for a, b in pairwise(edges)],
         {f"client {i}": list(pair) for i, pair in enumerate(DATA)},
     ]
     for datasets in kinds:

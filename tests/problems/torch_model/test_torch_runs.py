@@ -13,7 +13,7 @@ from torch import Tensor
 import pdmm
 from builders.ranks import on_ranks
 from builders.sites import FakeSites
-from builders.torch_models import LOSS, clients, problem, seeded
+from builders.torch_models import LOSS, clients, no_lists, problem, seeded  # noqa: F401
 from pdmm.problems.torch_model.problem import TorchProblem
 
 METHOD = pdmm.AGPDMM(0.1, 3)

@@ -29,7 +29,7 @@ def test_steps_may_be_asked_for_in_any_portions(sampling: Any, size: int) -> Non
 def test_every_epoch_takes_every_sample_once_in_an_order_of_its_own() -> None:
     found = rows(Batches(4, "shuffled"), 0, 10, 0, 9)
     assert [len(chosen) for chosen in found] == [4, 4, 2] * 3
-    epochs = [sum(found[k : k + 3], []) for k in (0, 3, 6)]
+    epochs = [[*found[k], *found[k + 1], *found[k + 2]] for k in (0, 3, 6)]
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
     assert len({tuple(epoch) for epoch in [*epochs, list(range(10))]}) == 4
 

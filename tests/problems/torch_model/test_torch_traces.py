@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import pdmm
-from builders.torch_models import MODELS, problem
+from builders.torch_models import MODELS, no_lists, problem  # noqa: F401
 from pdmm.problems.torch_model import traces
 from pdmm.problems.torch_model.traces import Traces
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import pdmm
-from builders.torch_models import LOSS, MODELS, SIZES, clients, problem, seeded
+from builders.torch_models import LOSS, MODELS, SIZES, clients, no_lists, problem, seeded  # noqa: F401
 from pdmm.problems.torch_model import ways
 from twins import torch_methods as twins
 

@@ -22,7 +22,8 @@ WORDS = 4  # random numbers of 64 bits for each count of Philox
 @lru_cache(maxsize=100_000)
 def _key(seed: int, client: int, purpose: int) -> npt.NDArray[np.uint64]:
     """What tells a stream from all others; it takes longer to make than a short stream to read."""
-    return np.random.SeedSequence([seed, client, purpose]).generate_state(2, np.uint64)
+    words = np.random.SeedSequence([seed, client, purpose]).generate_state(2, np.uint64)
+    return words.astype(np.uint64)
 
 
 def stream(seed: int, client: int, purpose: int, count: int = 0) -> np.random.Generator:

@@ -69,7 +69,7 @@ class TorchBlock(Block):
 
     def _array(self, tensor: Tensor) -> Floats:
         """The way back."""
-        return tensor.cpu().numpy()
+        return np.asarray(tensor.cpu().numpy(), dtype=np.float32)
 
     def _own(self, x: Floats) -> Floats:
         """A copy of x with a row for each client."""
@@ -186,7 +186,7 @@ class TorchBlock(Block):
 
     def fingerprint(self, x: Floats) -> Floats:
         order = [self.problem.order_of(samples) for samples in self.samples]
-        return self.value(x) * (1 + np.array(order))
+        return np.asarray(self.value(x) * (1 + np.array(order)))
 
     def prox(
         self, anchor: Floats, rho: float, start: Floats, slack: Floats | None = None

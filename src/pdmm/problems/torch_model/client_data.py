@@ -14,7 +14,7 @@ class Samples(NamedTuple):
     X: Tensor
     y: Tensor
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.X)
 
 

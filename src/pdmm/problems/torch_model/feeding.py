@@ -1,4 +1,4 @@
-"""The samples of a few steps of a few clients, taken out of their data in as few calls as can be."""
+"""The samples of a few steps of a few clients, taken out of their data in few calls."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

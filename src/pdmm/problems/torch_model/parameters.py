@@ -31,7 +31,7 @@ class Layout:
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """Each parameter's part of vectors (..., d): the same numbers, in its own shape."""
-        parts = flat.split(self.sizes, dim=-1)
+        parts = torch.split(flat, self.sizes, dim=-1)
         lead = flat.shape[:-1]
         return [part.view(*lead, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
 

@@ -78,6 +78,7 @@ class TorchProblem(Problem):
 
     accurate = False
     convex = False
+    x0: npt.NDArray[np.float64]
 
     def __init__(
         self,

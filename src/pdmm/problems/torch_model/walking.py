@@ -18,7 +18,7 @@ _drawing = Lock()  # PyTorch's random numbers have one state for all threads
 
 
 class Step(NamedTuple):
-    """x <- keep x - size (gradient + pull)."""
+    """Set x to keep x - size (gradient + pull)."""
 
     size: float
     keep: float
@@ -122,7 +122,7 @@ def _move(
     pull: Tensor | None,
     step: Step,
 ) -> None:
-    """x <- keep x - size (gradient + pull), where views are the parameters' parts of x."""
+    """Set x to keep x - size (gradient + pull), where views are the parameters' parts of x."""
     if step.keep != 1:
         x.mul_(step.keep)
     if pull is not None:

@@ -149,6 +149,7 @@ def _random_state(X: Tensor) -> Tensor:
 
 
 def gpus(X: Tensor) -> list[torch.device]:
+    """The graphics processor that X is on, if it is on one."""
     return [X.device] if X.device.type == "cuda" else []
 
 
