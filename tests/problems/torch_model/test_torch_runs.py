@@ -17,13 +17,14 @@ from builders.torch_models import LOSS, clients, no_lists, problem, seeded  # no
 from pdmm.problems.torch_model.problem import TorchProblem
 
 METHOD = pdmm.AGPDMM(0.1, 3)
+MODEL = seeded("mlp")  # made once: ranks are threads here, and share PyTorch's random numbers
 ALL = clients("mlp", [9, 14, 5, 8, 11, 7])
 
 
 def of_some(numbers: Any, **given: Any) -> TorchProblem:
     """The problem of some of six clients."""
     data: list[tuple[Tensor, Tensor]] = [ALL[i] for i in numbers]
-    return TorchProblem(seeded("mlp"), LOSS, data, **{"batch_size": 4, **given})
+    return TorchProblem(MODEL, LOSS, data, **{"batch_size": 4, **given})
 
 
 def solved(given: pdmm.Problem, rounds: int = 6, **more: Any) -> npt.NDArray[Any]:

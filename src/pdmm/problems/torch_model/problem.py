@@ -64,7 +64,7 @@ class TorchProblem(Problem):
     Example:
         >>> import torch, pdmm
         >>> _ = torch.manual_seed(0)
-        >>> data = [(torch.randn(40, 2) + 2 * c, torch.full((40,), c)) for c in (0, 1)]
+        >>> data = [(torch.randn(40, 2) + 4 * c, torch.full((40,), c)) for c in (0, 1)]
         >>> model = torch.nn.Sequential(
         ...     torch.nn.Linear(2, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
         ... )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -11,10 +10,8 @@ from torch import Tensor
 from pdmm.problems.torch_model.batches import Rows
 from pdmm.problems.torch_model.client_data import Samples
 from pdmm.problems.torch_model.feeding import Group, feed
-from pdmm.problems.torch_model.ways import FEWEST, Way, gpus
+from pdmm.problems.torch_model.ways import FEWEST, Way, drawing, gpus
 from pdmm.problems.torch_model.worker import Worker
-
-_drawing = Lock()  # PyTorch's random numbers have one state for all threads
 
 
 class Step(NamedTuple):
@@ -110,7 +107,7 @@ def _own_numbers(
     if not way.random:
         yield
         return
-    with _drawing, torch.random.fork_rng(devices=gpus(X)):
+    with drawing, torch.random.fork_rng(devices=gpus(X)):
         torch.manual_seed(seeds(i, k))
         yield
 

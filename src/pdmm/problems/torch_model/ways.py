@@ -1,6 +1,7 @@
 """Whether clients are worked on at once or one after the other: found out by trying."""
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,8 @@ from pdmm.problems.torch_model.worker import Worker
 MOST_FLOP = 25e6  # of a client's gradient: beyond, PyTorch is busy enough with one client
 FEWEST = 3  # clients that are worth being worked on at once
 CLOSE = 1e-3  # of a gradient: by how much both ways may differ, relative to its length
+
+drawing = Lock()  # PyTorch's random numbers have one state for all threads
 
 
 class Way(NamedTuple):
@@ -48,7 +51,7 @@ def try_out(worker: Worker, x: Tensor, samples: Samples, size: int) -> Tried:
     X, y = samples.X[:size], samples.y[:size]
     before = {name: buffer.clone() for name, buffer in worker.model.named_buffers()}
     worker.begin(worker.layout.views(x.clone()))
-    with torch.random.fork_rng(devices=gpus(X)):
+    with drawing, torch.random.fork_rng(devices=gpus(X)):
         before_drawing = _random_state(X)
         with FlopCounterMode(display=False) as counter:
             loss = _loss(worker, X, y)
