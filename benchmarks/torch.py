@@ -1,10 +1,12 @@
 """Networks: FedAvg and AGPDMM beside a plain PyTorch loop over clients with torch.optim.SGD.
 
-One thread each. Both draw a new order of a client's samples in each epoch.
+One thread each, in seconds of the processor: what other processes do counts less then. Both draw a
+new order of a client's samples in each epoch.
 """
 
 import copy
 from collections.abc import Callable
+from time import process_time
 from typing import NamedTuple
 
 import torch
@@ -110,7 +112,11 @@ def measure(case: Case) -> None:
             average.step()
             primal_dual.step()
         best = side_by_side(
-            case.repeats, reference=reference, average=average.step, primal_dual=primal_dual.step
+            case.repeats,
+            clock=process_time,
+            reference=reference,
+            average=average.step,
+            primal_dual=primal_dual.step,
         )
     unit = best["reference"]
     print(

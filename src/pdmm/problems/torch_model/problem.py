@@ -28,6 +28,7 @@ from pdmm.problems.torch_model.worker import Loss, Worker
 BLOCK_BYTES = 4 * 2**20  # of the parameters of a block's clients: they should stay in cache
 MOST_CLIENTS = 64  # in a block
 CLIENTS_WORTH_A_BLOCK = 10  # where they are worked on at once
+FEWEST_CLIENTS = 4  # in a block, where there are more than a few blocks, however large they are
 BLOCKS = 4  # so many keep a few threads busy
 
 
@@ -181,7 +182,9 @@ class TorchProblem(Problem):
     def blocks(self) -> list[slice]:
         worth = CLIENTS_WORTH_A_BLOCK if self.way.rows else 1
         most = min(max(1, BLOCK_BYTES // (4 * self.dimension)), MOST_CLIENTS)
-        count = max(-(-self.clients // most), min(BLOCKS, self.clients // worth), 1)
+        # Of every block the engine keeps a sum of uploads in float64: there must not be too many.
+        needed = min(-(-self.clients // most), max(BLOCKS, self.clients // FEWEST_CLIENTS))
+        count = max(needed, min(BLOCKS, self.clients // worth), 1)
         edges = [i * self.clients // count for i in range(count + 1)]
         return [slice(a, b) for a, b in pairwise(edges)]
 
