@@ -12,7 +12,7 @@ from torch import Tensor
 from pdmm.problems.torch_model.batches import Rows
 from pdmm.problems.torch_model.client_data import Samples
 
-MOST_BYTES = 2 * 2**20  # of samples that are taken out at a time
+MOST_BYTES = 8 * 2**20  # of samples that are taken out at a time
 
 
 class Group(NamedTuple):
