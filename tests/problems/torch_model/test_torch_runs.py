@@ -158,3 +158,35 @@ def test_a_run_starts_from_the_model_unless_it_is_told_another_start() -> None:
     assert history["objective"][0] == given.objective(given.x0)
     other = pdmm.solve(given, METHOD, rounds=1, x0=np.zeros(given.dimension)).history
     assert other["objective"][0] == pytest.approx(4 * np.log(3), rel=1e-6)
+
+
+def evaluated(numbers: Any) -> TorchProblem:
+    """Of some of the clients, with more columns in the history."""
+
+    def evaluate(model: torch.nn.Module) -> dict[str, Any]:
+        return {"first": next(model.parameters()).abs().sum()}
+
+    return of_some(numbers, evaluate=evaluate, gradient_norm=True)
+
+
+def test_ranks_and_checkpoints_have_the_users_columns(place: Path) -> None:
+    whole = pdmm.solve(evaluated(range(6)), METHOD, rounds=4).history
+
+    def work(engine: pdmm.engines.MPI) -> pdmm.History:
+        share = (range(0, 2), range(2, 6))[engine.team.rank]
+        return pdmm.solve(evaluated(share), METHOD, rounds=4, engine=engine, threads=1).history
+
+    for history in on_ranks(2, work):
+        for name in ("first", "gradient_norm"):
+            assert np.allclose(history[name], whole[name], rtol=1e-5)
+    pdmm.solve(
+        evaluated(range(6)), METHOD, rounds=4, checkpoint=place, callback=lambda r, x: r == 2
+    )
+    resumed = pdmm.resume(place, evaluated(range(6))).history
+    for name in ("first", "gradient_norm"):
+        assert resumed[name].tolist() == whole[name].tolist()
+
+
+def test_secure_sums_are_simulated() -> None:
+    given = of_some(range(6))
+    assert np.allclose(solved(given, secure=True), solved(given), atol=1e-6)

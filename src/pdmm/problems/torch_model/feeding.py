@@ -12,7 +12,8 @@ from torch import Tensor
 from pdmm.problems.torch_model.batches import Rows
 from pdmm.problems.torch_model.client_data import Samples
 
-MOST_BYTES = 8 * 2**20  # of samples that are taken out at a time
+MOST_BYTES = 8 * 2**20  # of samples that are taken out at a time, of many clients in few calls,
+MOST_BYTES_ALONE = 2**20  # and of one client as many as stay in cache
 
 
 class Group(NamedTuple):
@@ -68,7 +69,8 @@ def _sizes(samples: Samples, rows: list[Rows] | None, count: int) -> list[int]:
 def _most_steps(clients: Sequence[Samples], sizes: npt.NDArray[np.int64]) -> int:
     """So many steps are taken out at a time."""
     row = clients[0].X[0].numel() * clients[0].X.element_size()
-    return max(1, MOST_BYTES // max(1, int(sizes.sum(axis=0).max()) * row))
+    most = MOST_BYTES if len(clients) > 1 else MOST_BYTES_ALONE
+    return max(1, most // max(1, int(sizes.sum(axis=0).max()) * row))
 
 
 def _alike(sizes: npt.NDArray[np.int64], most: int) -> Iterator[range]:
