@@ -208,7 +208,9 @@ class InProcess(Clients):
         return (*self.links.remarks, *self.problem.remarks)
 
     def measures(self, x: Floats) -> dict[str, float]:
-        found = dict(self.team.first(lambda: self.problem.measures(x)))
+        found: dict[str, float] = {}
+        if self.problem.evaluates:
+            found = dict(self.team.first(lambda: self.problem.measures(x)))
         if self.problem.gradient_norm:
             found["gradient_norm"] = float(np.linalg.norm(self.gradient(x)))
         return found

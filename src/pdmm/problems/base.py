@@ -50,6 +50,8 @@ class Problem(WithConstants, ABC):
     watched: tuple[Watched, ...] = ()
     """The user's own arrays that it works on, of which it notices a change."""
 
+    evaluates: bool = False
+    """Whether there are ``measures`` of x for the history."""
     gradient_norm: bool = False
     """Whether the history has ‖grad F‖ too."""
 

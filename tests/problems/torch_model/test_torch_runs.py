@@ -119,7 +119,7 @@ def test_ranks_must_start_from_the_same_model() -> None:
         own = TorchProblem(torch.nn.Linear(5, 3), LOSS, ALL[:2], batch_size=4)  # of any numbers
         pdmm.solve(own, METHOD, rounds=1, engine=engine)
 
-    with pytest.raises(ValueError, match="its model is"):
+    with pytest.raises(ValueError, match="x0 is not the same on rank 1"):
         on_ranks(2, work)
 
 

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from hashlib import sha256
 from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
@@ -108,6 +107,7 @@ class TorchProblem(Problem):
         self.batches = Batches(_batch_size(batch_size), _sampling(sampling))
         self._check_stored()
         self.evaluate = evaluate
+        self.evaluates = evaluate is not None
         self.weight_decay = not_negative("weight_decay", weight_decay)
         self.gradient_norm = bool(gradient_norm)
         self.memory_folder = folder
@@ -155,10 +155,11 @@ class TorchProblem(Problem):
     def alike(self) -> dict[str, Any]:
         return {
             "parameters": ", ".join(self.layout.names),
-            "model": sha256(self.x0.tobytes()).hexdigest(),
             "batch_size": self.batches.size,
             "sampling": self.batches.sampling,
             "weight_decay": self.weight_decay,
+            "evaluate": "given" if self.evaluates else "not given",
+            "gradient_norm": self.gradient_norm,
         }
 
     @property
