@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -146,3 +147,15 @@ def test_without_pytorch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"needs PyTorch: pip install 'pdmm\[torch\]'"):
         pdmm.TorchProblem  # noqa: B018
+
+
+def test_a_client_whose_samples_fail_is_named() -> None:
+    X, y = DATA[2]
+    wrong = y.clone()
+    wrong[-1] = 7  # of classes 0, 1, 2
+    own = pdmm.TorchProblem(mlp(), LOSS, [*DATA[:2], (X, wrong)], batch_size=5)
+    with pytest.raises(pdmm.ClientError, match="the loss of client 2 raised IndexError: Target 7"):
+        pdmm.solve(own, pdmm.AGPDMM(0.1, 3), rounds=20)
+    steps = own.at(slice(0, 3), np.zeros(3, np.int64)).steps
+    with pytest.raises(pdmm.ClientError, match="the loss of client 2 raised IndexError"):
+        steps(own.x0.astype(np.float32), step=0.1, count=4)

@@ -1,8 +1,8 @@
 """A block of clients of a PyTorch model: their gradients, steps and values, as NumPy arrays."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,12 @@ from torch import Tensor
 from pdmm.common.checks import ClientError
 from pdmm.problems.block import Block, Floats
 from pdmm.problems.torch_model.batches import Rows, mask_seed
-from pdmm.problems.torch_model.client_data import Samples
 from pdmm.problems.torch_model.walking import Step, Walkers, walk
 
 if TYPE_CHECKING:
     from pdmm.problems.torch_model.problem import TorchProblem
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -31,6 +32,15 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep what is freed, up to 64 MB, for the next arrays of a few megabytes.
+
+    It gives back twice as much as the largest array that was freed so far. If that is small, each
+    step is given new pages, and the system fills them with zeros: that took a tenth of a round.
+    """
+    np.empty(31 * 2**20, dtype=np.uint8)
 
 
 class TorchBlock(Block):
@@ -84,8 +94,7 @@ class TorchBlock(Block):
             return self._of_all_samples(x)
         # One step of length 1: what x moves by is the gradient, and nothing else is in it.
         moved = self._walked(self._own(x), Step(1.0, 0.0), 1, None, None)
-        decay = np.float32(self.problem.weight_decay)
-        return decay * x - moved if decay else -moved
+        return self._decay * x - moved if self._decay else -moved
 
     def value_and_gradient(self, x: Floats) -> tuple[Floats, Floats]:
         if self.problem.batches.size is not None or self.problem.way.random:
@@ -130,8 +139,12 @@ class TorchBlock(Block):
             rows=[self._rows(k, count) for k in range(self.size)],
             seeds=self._seed,
         )
-        with one_torch_thread():
-            walk(problem.worker(), problem.way, walkers, step, count)
+        try:
+            with one_torch_thread():
+                walk(problem.worker(), problem.way, walkers, step, count)
+        except Exception:
+            self.value(x)  # if the samples of one client are to blame, this names it
+            raise
         self._keep(x, walkers.x)
         if total is not None and walkers.total is not None:
             self._keep(total, walkers.total)
@@ -156,33 +169,34 @@ class TorchBlock(Block):
 
     # --- all samples ------------------------------------------------------------------------
 
-    def _each(self, x: Floats) -> Iterator[tuple[Floats, Samples]]:
-        """Each client's own row of x, which the judge has the parameters of, and its samples."""
+    def _judged(self, x: Floats, ask: Callable[[Tensor, Tensor], T]) -> list[T]:
+        """What is asked of all samples of each client, at its own row of x."""
         rows = np.broadcast_to(x, (self.size, self.problem.dimension))
         worker = self.problem.worker()
-        last = None
+        found = []
         with one_torch_thread():
-            for row, samples in zip(rows, self.samples, strict=True):
-                if last is None or x.ndim > 1:
-                    worker.judged_at(self._tensor(row))
-                    last = row
-                yield row, samples
+            for i, samples in enumerate(self.samples):
+                if i == 0 or x.ndim > 1:
+                    worker.judged_at(self._tensor(rows[i]))
+                try:
+                    found.append(ask(*samples))
+                except Exception as error:
+                    raise ClientError(
+                        f"{self.name(i)} raised {type(error).__name__}: {error}"
+                    ) from error
+        return found
 
     def value(self, x: Floats) -> Floats:
-        worker = self.problem.worker()
-        values = [
-            worker.value(*samples) + self.problem.penalty(row) for row, samples in self._each(x)
-        ]
-        return np.array(values)
+        losses = self._judged(x, self.problem.worker().value)
+        return np.array(losses) + self.problem.penalties(x)
 
     def _of_all_samples(self, x: Floats) -> Floats:
-        worker = self.problem.worker()
-        decay = np.float32(self.problem.weight_decay)
-        found = [
-            self._array(worker.judged_gradient(*samples)) + decay * row
-            for row, samples in self._each(x)
-        ]
-        return np.stack(found)
+        found = self._judged(x, self.problem.worker().judged_gradient)
+        return np.stack([self._array(g) for g in found]) + self._decay * x
+
+    @property
+    def _decay(self) -> np.float32:
+        return np.float32(self.problem.weight_decay)
 
     def fingerprint(self, x: Floats) -> Floats:
         order = [self.problem.order_of(samples) for samples in self.samples]

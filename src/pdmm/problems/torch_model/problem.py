@@ -1,5 +1,6 @@
 """The problem itself: a model of PyTorch, its loss, and the clients' data."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -11,13 +12,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pdmm.common.checks import ClientError, not_negative, one_of, vector, whole
+from pdmm.common.checks import ClientError, not_negative, vector
 from pdmm.common.threads import Threads
 from pdmm.problems.base import Problem
 from pdmm.problems.block import ClientRows, Floats, Source
 from pdmm.problems.constants import Kind, Which
-from pdmm.problems.torch_model.batches import SAMPLINGS, Batches, Sampling
-from pdmm.problems.torch_model.block import TorchBlock, one_torch_thread
+from pdmm.problems.torch_model.arguments import (
+    check_callable,
+    check_rows,
+    numbers,
+    read_batch_size,
+    read_sampling,
+)
+from pdmm.problems.torch_model.batches import Batches, Sampling
+from pdmm.problems.torch_model.block import TorchBlock, keep_freed_memory, one_torch_thread
 from pdmm.problems.torch_model.client_data import Samples, read
 from pdmm.problems.torch_model.parameters import Layout, check_statistics
 from pdmm.problems.torch_model.traces import Traces
@@ -93,7 +101,7 @@ class TorchProblem(Problem):
         gradient_norm: bool = False,
         folder: str | None = None,
     ) -> None:
-        _check_callable(model, loss, evaluate)
+        check_callable(model, loss, evaluate)
         check_statistics(model)
         self.layout = Layout(model)
         self.device = torch.device(device)
@@ -104,13 +112,13 @@ class TorchProblem(Problem):
         self.clients = len(self.data)
         self.dimension = self.layout.dimension
         self.dtype = np.dtype(np.float32)
-        self.batches = Batches(_batch_size(batch_size), _sampling(sampling))
+        self.batches = Batches(read_batch_size(batch_size), read_sampling(sampling))
         self._check_stored()
         self.evaluate = evaluate
         self.evaluates = evaluate is not None
         self.weight_decay = not_negative("weight_decay", weight_decay)
         self.gradient_norm = bool(gradient_norm)
-        self.memory_folder = folder
+        self.memory_folder = None if folder is None else os.path.abspath(folder)
         self.first = 0
         self._start = self.layout.vector(self._model)
         self.x0 = self._start.cpu().numpy().astype(np.float64)
@@ -173,7 +181,7 @@ class TorchProblem(Problem):
             return choose(self.worker(), self._start, self.data, self.batches.size, self._tried)
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
-        _keep_freed_memory()
+        keep_freed_memory()
         return super().prepare(rounds, steps, exact, threads)
 
     def worker(self) -> Worker:
@@ -205,10 +213,10 @@ class TorchProblem(Problem):
         "take pdmm.AGPDMM or pdmm.GPDMM, which take gradient steps instead"
     )
 
-    def penalty(self, x: Floats) -> float:
-        """Weight decay's part of f_i(x)."""
+    def penalties(self, x: Floats) -> npt.NDArray[np.float64]:
+        """Weight decay's part of the f_i at x, which is (d,) or (b, d)."""
         wide = x.astype(np.float64)
-        return self.weight_decay / 2 * float(wide @ wide)
+        return np.asarray(self.weight_decay / 2 * (wide * wide).sum(-1))
 
     def order_of(self, samples: Samples) -> float:
         """A number that depends on the order of a client's samples, where a run does."""
@@ -227,7 +235,7 @@ class TorchProblem(Problem):
                 found = self.evaluate(self.model(x).eval())
         except Exception as error:
             raise ClientError(f"evaluate raised {type(error).__name__}: {error}") from error
-        return _numbers(found)
+        return numbers(found)
 
     # --- what a user asks -------------------------------------------------------------------
 
@@ -239,7 +247,7 @@ class TorchProblem(Problem):
     def accuracy(self, x: Any, X: Tensor, y: Tensor) -> float:
         """The share of the rows of X whose class y has the largest output."""
         point = vector("x", x, self.dimension).astype(np.float32)
-        _check_rows(X, y)
+        check_rows(X, y)
         worker = self.worker()
         with one_torch_thread():
             worker.judged_at(torch.from_numpy(point).to(self.device))
@@ -261,52 +269,3 @@ class TorchProblem(Problem):
             f"the {what} of a TorchProblem is not known, and a network has none: give the method "
             "its numbers, e.g. pdmm.AGPDMM(step_size=0.05, local_steps=20)"
         )
-
-
-def _check_callable(model: Any, loss: Any, evaluate: Any) -> None:
-    if not isinstance(model, nn.Module):
-        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if isinstance(loss, type) or not callable(loss):
-        raise ValueError(
-            "loss must be callable as loss(output, target), e.g. torch.nn.CrossEntropyLoss(), "
-            f"got {loss!r}"
-        )
-    if evaluate is not None and not callable(evaluate):
-        raise ValueError(f"evaluate must be callable as evaluate(model), got {evaluate!r}")
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep what is freed, up to 64 MB, for the next arrays of a few megabytes.
-
-    It gives back twice as much as the largest array that was freed so far. If that is small, each
-    step is given new pages, and the system fills them with zeros: that took a tenth of a round.
-    """
-    np.empty(31 * 2**20, dtype=np.uint8)
-
-
-def _batch_size(given: Any) -> int | None:
-    if given is None or given == "full":
-        return None
-    return whole("batch_size", given, at_least=1)
-
-
-def _sampling(given: Any) -> Any:
-    one_of("sampling", given, SAMPLINGS)
-    return given
-
-
-def _numbers(found: Any) -> dict[str, float]:
-    """What the user's ``evaluate`` returned."""
-    try:
-        return {str(name): float(value) for name, value in dict(found).items()}
-    except (TypeError, ValueError):
-        raise ClientError(
-            f"evaluate must return a dict of numbers, such as {{'accuracy': 0.9}}, got {found!r}"
-        ) from None
-
-
-def _check_rows(X: Any, y: Any) -> None:
-    if not isinstance(X, Tensor) or not isinstance(y, Tensor):
-        raise ValueError("X and y must be tensors")
-    if len(X) != len(y) or len(X) == 0:
-        raise ValueError(f"X has {len(X)} rows and y has {len(y)}: each row needs its class")
