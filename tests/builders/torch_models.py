@@ -59,12 +59,13 @@ def problem(name: str = "mlp", sizes: Any = SIZES, **given: Any) -> pdmm.TorchPr
 
 @pytest.fixture(autouse=True)
 def no_lists(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """For the files that import it: one thread, as in a run, and no lists of operations.
+    """For the files that import it: one thread, one seed, and no lists of operations.
 
     Runs of tests are too short for lists. Tests that are about them say so.
     """
     monkeypatch.setattr(traces, "OFTEN", 10**9)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     yield
     torch.set_num_threads(before)

@@ -48,11 +48,11 @@ def test_what_vmap_cannot_do_is_done_one_by_one() -> None:
     same.load_state_dict(model.layer.state_dict())
     at_once = run(same)
     assert at_once.choices[-1].startswith("the clients of a block are worked on at once")
-    assert np.allclose(result.x, at_once.x, atol=1e-6)
+    assert np.allclose(result.x, at_once.x, atol=1e-5)
 
 
-class MeanOfAll(nn.Module):
-    """A loss whose gradient vmap gets wrong: it depends on what the model was called with last."""
+class Fickle(nn.Module):
+    """Another function in every call, so that both ways cannot give the same."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class MeanOfAll(nn.Module):
 
 
 def test_a_model_for_which_vmap_gives_other_gradients_is_done_one_by_one() -> None:
-    assert "gives other gradients" in run(MeanOfAll()).choices[-1]
+    assert "gives other gradients" in run(Fickle()).choices[-1]
 
 
 def test_large_batches_are_done_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_a_gradient_is_that_of_the_batch_and_of_all_samples() -> None:
             loss = LOSS(model(X[rows]), y[rows])
             loss.backward()
             g = torch.cat([p.grad.ravel() for p in model.parameters()]) + 0.2 * wide  # type: ignore
-            assert np.allclose(gradients[i], g.numpy(), rtol=1e-4, atol=1e-6)
+            assert np.allclose(gradients[i], g.numpy(), rtol=1e-4, atol=5e-6)
             if cursor is None:
                 value = given.at(slice(i, i + 1)).value(x)[0]
                 assert value == pytest.approx(float(loss.detach() + 0.1 * wide @ wide), rel=1e-5)
@@ -232,7 +232,7 @@ def test_tied_parameters_are_one_and_buffers_count(monkeypatch: pytest.MonkeyPat
     assert at_once.choices[-1].startswith("the clients of a block")
     assert len(at_once.x) == 25 + 15 + 3
     monkeypatch.setattr(ways, "MOST_FLOP", 1.0)
-    assert np.allclose(run(model).x, at_once.x, atol=1e-6)
+    assert np.allclose(run(model).x, at_once.x, atol=5e-6)
     trained = pdmm.TorchProblem(model, LOSS, DATA, batch_size=5).model(at_once.x)
     assert trained.again.weight is trained.inside.weight  # type: ignore[union-attr]
 
@@ -278,7 +278,7 @@ def test_a_parameter_that_is_not_used_stays(monkeypatch: pytest.MonkeyPatch) -> 
         x = run(Idle()).x
         own = pdmm.TorchProblem(Idle(), LOSS, DATA, batch_size=5)
         place = sum(own.layout.sizes[: own.layout.names.index("idle")])
-        assert np.allclose(x[place : place + 2], 1, atol=1e-6)
+        assert np.allclose(x[place : place + 2], 1, atol=5e-6)
         assert "idle" in own.layout.names
 
 

@@ -47,7 +47,7 @@ def test_the_same_bits_on_any_number_of_threads(
 def test_samples_do_not_depend_on_the_blocks(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = solved(of_some(range(6)), participation=0.5)
     monkeypatch.setattr("pdmm.problems.torch_model.problem.MOST_CLIENTS", most)
-    assert np.allclose(solved(of_some(range(6)), participation=0.5), whole, atol=1e-6)
+    assert np.allclose(solved(of_some(range(6)), participation=0.5), whole, atol=5e-6)
 
 
 LINKS: dict[str, dict[str, Any]] = {
@@ -111,7 +111,7 @@ def test_ranks_draw_the_same_samples(links: str) -> None:
 
     first, second = on_ranks(2, work)
     assert (first == second).all()
-    assert np.allclose(first, alone, atol=1e-6)
+    assert np.allclose(first, alone, atol=5e-6)
 
 
 def test_ranks_must_start_from_the_same_model() -> None:
@@ -128,7 +128,7 @@ def test_sites_have_the_bits_of_one_process_with_full_batches() -> None:
     given = of_some(range(6), batch_size=None)
     sites = FakeSites(lambda numbers: of_some(numbers, batch_size=None), shares)
     away = pdmm.solve(pdmm.engines.Sites(sites), METHOD, rounds=6, x0=given.x0)
-    assert np.allclose(away.x, solved(given), atol=1e-6)
+    assert np.allclose(away.x, solved(given), atol=5e-6)
 
 
 def test_sites_take_mini_batches() -> None:
@@ -148,7 +148,7 @@ def test_memories_may_be_files(tmp_path: Path) -> None:
 def test_clients_that_are_made_late_draw_samples_of_their_own() -> None:
     late = pdmm.Lazy(6, lambda i: of_some([i]))
     chosen: dict[str, Any] = {"participation": 3, "seed": 2}
-    assert np.allclose(solved(late, **chosen), solved(of_some(range(6)), **chosen), atol=1e-6)
+    assert np.allclose(solved(late, **chosen), solved(of_some(range(6)), **chosen), atol=5e-6)
 
 
 def test_a_run_starts_from_the_model_unless_it_is_told_another_start() -> None:
@@ -189,4 +189,4 @@ def test_ranks_and_checkpoints_have_the_users_columns(place: Path) -> None:
 
 def test_secure_sums_are_simulated() -> None:
     given = of_some(range(6))
-    assert np.allclose(solved(given, secure=True), solved(given), atol=1e-6)
+    assert np.allclose(solved(given, secure=True), solved(given), atol=5e-6)
