@@ -1,5 +1,7 @@
 """Networks: FedAvg and AGPDMM beside a plain PyTorch loop over clients with torch.optim.SGD.
 
+Before that, the memory that they take.
+
 One thread each, in seconds of the processor: what other processes do counts less then. Both draw a
 new order of a client's samples in each epoch.
 """
@@ -126,13 +128,30 @@ def measure(case: Case) -> None:
     print(f"      {problem.remarks[0]}")
 
 
+def memory() -> None:
+    """The peak of each method, those that remember more after those that remember less."""
+    model = nn.Sequential(nn.Linear(784, 1000), nn.ReLU(), nn.Linear(1000, 200), nn.ReLU())
+    model.append(nn.Linear(200, 10))
+    clients = data(Case("memory", model, ROW, 60, 60, 20, 2, 1, 3.0))
+    small = pdmm.TorchProblem(model, LOSS, clients[:1], batch_size=20)
+    pdmm.solve(small, pdmm.AGPDMM(ETA, 2), rounds=1)  # what libraries take
+    problem = pdmm.TorchProblem(model, LOSS, clients, batch_size=20)
+    before = peak_gigabytes()
+    unit = problem.clients * problem.dimension * 4 / 1e9
+    print(f"  peak memory, {problem.clients} clients with {problem.dimension:,} parameters each:")
+    for method in (pdmm.FedAvg(ETA, 2), pdmm.AGPDMM(ETA, 2), pdmm.GPDMM(ETA, 2)):
+        pdmm.solve(problem, method, rounds=2, record_every=2, threads=2)
+        more = peak_gigabytes() - before
+        print(f"      {type(method).__name__} {more / unit:.1f} times the clients' parameters")
+
+
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    memory()
     heading("PyTorch models beside a plain loop with torch.optim.SGD, one thread each")
     for case in CASES:
         measure(case)
-    print(f"  peak memory {peak_gigabytes():.2f} GB")
 
 
 if __name__ == "__main__":

@@ -181,7 +181,8 @@ class TorchProblem(Problem):
             return choose(self.worker(), self._start, self.data, self.batches.size, self._tried)
 
     def prepare(self, rounds: int, steps: int, exact: bool, threads: Threads) -> Source:
-        keep_freed_memory()
+        if self.dimension * 4 * FEWEST_CLIENTS <= BLOCK_BYTES:  # else it would be much memory
+            keep_freed_memory()
         return super().prepare(rounds, steps, exact, threads)
 
     def worker(self) -> Worker:
