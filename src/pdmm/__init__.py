@@ -45,16 +45,21 @@ from pdmm.solve import resume, solve
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from pdmm.problems.torch_model import TorchProblem as TorchProblem
     from pdmm.tables import fit as fit
     from pdmm.tables import load as load
 
-_LAZY = ("fit", "load")
-"""Public names that need the extra ``tables``, and are loaded when they are first used."""
+_LAZY = ("TorchProblem", "fit", "load")
+"""Public names that need the extras ``torch`` or ``tables``, and are loaded when first used."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'pdmm' has no attribute {name!r}")
+    if name == "TorchProblem":
+        from pdmm.problems import torch_model
+
+        return torch_model.TorchProblem
     from pdmm import tables
 
     return getattr(tables, name)

@@ -66,7 +66,7 @@ def build(clients: Clients, settings: Settings, variables: Variables | None = No
     begun = perf_counter()
     s = settings
     weight = float(s.weights.sum())
-    clients.open(Terms(s.x0, s.weights, s.rounds, s.regulariser))
+    clients.open(Terms(s.x0, s.weights, s.rounds, s.regulariser, s.seed))
     choice = pick(clients, s.method, clients.steady, s.curvature, s.regulariser)
     clients.check(s.x0, choice.method.exact)  # before L and mu are asked for, about x0
     measured = _measured(clients, s, choice.method, variables)

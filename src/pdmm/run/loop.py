@@ -275,7 +275,9 @@ def record(run: Run) -> None:
     state = run.state
     state.accounts.tally.values += run.objective.calls * run.clients.count
     more = {**state.method.telemetry(state.server), **run.clients.telemetry()}
-    run.recorder.open(state.done, state.accounts, more)
+    with _explained(run, state.done):
+        measures = run.clients.measures(state.x)
+    run.recorder.open(state.done, state.accounts, more, measures)
     if run.clients.at_hand or not run.objective.asks_clients:
         complete(run)
 
