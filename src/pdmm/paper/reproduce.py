@@ -13,7 +13,14 @@ from pdmm.common.whole_files import write_whole
 from pdmm.data import DataError
 from pdmm.engines import MPI
 from pdmm.paper import fig1, fig2, fig3, network, theorem1
-from pdmm.paper.findings import about_fig1, about_fig2, about_fig3, about_network, about_networks, about_theorem1
+from pdmm.paper.findings import (
+    about_fig1,
+    about_fig2,
+    about_fig3,
+    about_network,
+    about_networks,
+    about_theorem1,
+)
 from pdmm.paper.jobs import Job, complete
 from pdmm.paper.neural import trials
 from pdmm.paper.store import Columns, Store

@@ -39,9 +39,7 @@ METHODS: dict[str, Make] = {
     "SCAFFOLD": lambda step, K, own: pdmm.Scaffold(step, K),
     "FedDyn": lambda step, K, own: pdmm.FedDyn(step, K, alpha=_own(own)),
     "GPDMM": lambda step, K, own: pdmm.GPDMM(step, K, rho=_rho(step, K, own)),
-    "GPDMM, last": lambda step, K, own: pdmm.GPDMM(
-        step, K, rho=_rho(step, K, own), iterate="last"
-    ),
+    "GPDMM, last": lambda step, K, own: pdmm.GPDMM(step, K, rho=_rho(step, K, own), iterate="last"),
     "AGPDMM": lambda step, K, own: pdmm.AGPDMM(step, K, rho=_rho(step, K, own)),
 }
 

@@ -52,7 +52,7 @@ class Pair(NamedTuple):
 Key = tuple[int, str]  # how many clients there are, and the method
 Done = Sequence[tuple[Job, Columns]]
 
-SPLITS = (Clients(10, "shards", 0.1, 1.0, 60), Clients(100, "dirichlet", 0.1, 0.1, 100))
+SPLITS = (Clients(10, "shards", 0.1, 1.0, 50), Clients(100, "dirichlet", 0.1, 0.1, 80))
 QUICK_SPLIT = Clients(10, "shards", 0.1, 1.0, 10)
 QUICK_IMAGES = 2000
 
