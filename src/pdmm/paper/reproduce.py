@@ -34,8 +34,8 @@ class Experiment(NamedTuple):
 
     jobs: Callable[[bool], list[Job]]
     section: Callable[[Sequence[tuple[Job, Columns]], Path, bool], Section]
-    then: Callable[[bool, Sequence[tuple[Job, Columns]]], list[Job]] | None = None
-    """Jobs that depend on what came of the first ones, and take about as long."""
+    then: tuple[Callable[[bool, Sequence[tuple[Job, Columns]]], list[Job]], ...] = ()
+    """Jobs that depend on what came of the first ones, step by step."""
 
 
 EXPERIMENTS = {
@@ -58,7 +58,7 @@ for _model, _data in product(trials.MODELS, trials.NAMES):
     EXPERIMENTS[trials.name(_model, _data)] = Experiment(
         partial(trials.trials, _model, _data),
         about_networks.section,
-        partial(trials.tests, _model, _data),
+        (partial(trials.tests, _model, _data), partial(trials.rounded, _model, _data)),
     )
 for _model in trials.MODELS:  # not among all: they need PyTorch, and hours
     NAMES[f"networks-{_model}"] = trials.names(_model)
@@ -144,7 +144,7 @@ def _runs(
 ) -> list[tuple[Job, Columns]]:
     """All runs of an experiment, from the store or made now."""
     experiment = EXPERIMENTS[name]
-    share = _share(name, quick) / (1 if experiment.then is None else 2)
+    share = _share(name, quick) / (1 + len(experiment.then))  # each step takes about as long
 
     def of(jobs: list[Job]) -> list[tuple[Job, Columns]]:
         log.info("%s: %d runs, those that are finished in %s", name, len(jobs), store.folder)
@@ -152,7 +152,9 @@ def _runs(
         return complete(jobs, store, partial(_scaled, advance, scale), engine)
 
     runs = of(experiment.jobs(quick))
-    return runs if experiment.then is None else runs + of(experiment.then(quick, runs))
+    for then in experiment.then:
+        runs += of(then(quick, runs))
+    return runs
 
 
 def _scaled(advance: Callable[[str, float], object], scale: float, label: str, cost: float) -> None:

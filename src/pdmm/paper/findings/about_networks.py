@@ -49,7 +49,7 @@ def section(runs: Runs, out: Path, quick: bool) -> Section:
 
 
 def _text(quick: bool) -> list[str]:
-    seeds = len(trials.SEEDS[:2] if quick else trials.SEEDS)
+    seeds = len(trials.seeds(quick))
     return [
         f"K = {trials.LOCAL_STEPS} local steps, shuffled batches of {trials.BATCH}, weights by the "
         "clients' numbers of samples; rho of GPDMM and AGPDMM is c/(K eta). Every method has "

@@ -52,7 +52,7 @@ class Pair(NamedTuple):
 Key = tuple[int, str]  # how many clients there are, and the method
 Done = Sequence[tuple[Job, Columns]]
 
-SPLITS = (Clients(10, "shards", 0.1, 1.0, 50), Clients(100, "dirichlet", 0.1, 0.1, 80))
+SPLITS = (Clients(10, "shards", 0.1, 1.0, 50), Clients(100, "dirichlet", 0.1, 0.1, 60))
 QUICK_SPLIT = Clients(10, "shards", 0.1, 1.0, 10)
 QUICK_IMAGES = 2000
 
@@ -79,6 +79,11 @@ def splits(quick: bool) -> tuple[Clients, ...]:
     return (QUICK_SPLIT,) if quick else SPLITS
 
 
+def seeds(quick: bool) -> tuple[int, ...]:
+    """Of the tests."""
+    return SEEDS[:2] if quick else SEEDS
+
+
 def trials(model: str, data: str, quick: bool) -> list[Job]:
     """Every method with its grid, for half of the rounds, judged on the validation split."""
     make = partial(_job, model, data, quick, stage="validation", seed=0)
@@ -91,16 +96,31 @@ def trials(model: str, data: str, quick: bool) -> list[Job]:
 
 
 def tests(model: str, data: str, quick: bool, done: Done) -> list[Job]:
-    """Every method with what was chosen for it; some with few bits too."""
+    """Every method with what was chosen for it."""
+    return _with_chosen(model, data, quick, done, tuple(METHODS), (None,))
+
+
+def rounded(model: str, data: str, quick: bool, done: Done) -> list[Job]:
+    """Some methods with what was chosen for them, and with few bits."""
+    return _with_chosen(model, data, quick, done, ROUNDED, BITS)
+
+
+def _with_chosen(
+    model: str,
+    data: str,
+    quick: bool,
+    done: Done,
+    methods: tuple[str, ...],
+    all_bits: tuple[int | None, ...],
+) -> list[Job]:
     best = chosen(done)
-    seeds = SEEDS[:2] if quick else SEEDS
     make = partial(_job, model, data, quick, stage="test")
     return [
         make(dealt, method, best[dealt.clients, method], dealt.rounds, seed=seed, bits=bits)
         for dealt in splits(quick)
-        for bits in (None, *BITS)
-        for seed in seeds
-        for method in (METHODS if bits is None else ROUNDED)
+        for seed in seeds(quick)
+        for bits in all_bits
+        for method in methods
     ]
 
 
