@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
+import pdmm
 from pdmm.data import Images
 from pdmm.paper.findings import about_networks
 from pdmm.paper.jobs import Job
@@ -88,7 +89,7 @@ def of_stage(stage: str, pair: Pair, accuracy: list[float], rounds: int = 4) -> 
         "rounds": rounds,
     }
     columns: Columns = {"round": np.arange(len(accuracy)), "accuracy": np.array(accuracy)}
-    return Job(parameters, cost=1.0, run=lambda: None), columns
+    return Job(parameters, cost=1.0, run=lambda: columns), columns
 
 
 def test_what_is_best_in_validation_is_chosen() -> None:
@@ -124,9 +125,13 @@ def test_every_method_has_as_many_trials() -> None:
 
 
 def test_rho_is_c_over_K_eta() -> None:
-    assert METHODS["AGPDMM"](0.1, 20, 3.0).rho == pytest.approx(3 / (20 * 0.1))
-    assert METHODS["GPDMM, last"](0.1, 20, 1.0).iterate == "last"
-    assert METHODS["GPDMM"](0.1, 20, 1.0).iterate == "mean"
+    made = [METHODS[name](0.1, 20, 3.0) for name in ("AGPDMM", "GPDMM", "GPDMM, last")]
+    rho = 3.0 / (20 * 0.1)
+    assert made == [
+        pdmm.AGPDMM(0.1, 20, rho=rho),
+        pdmm.GPDMM(0.1, 20, rho=rho, iterate="mean"),
+        pdmm.GPDMM(0.1, 20, rho=rho, iterate="last"),
+    ]
 
 
 def test_names_select_a_model() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 VALIDATION = 0.1  # of the training data
+AT_ONCE = 1000  # images whose classes are found at once
 POINTS = 20  # of a curve, besides its start
 COLUMNS = ("round", "accuracy", "objective", "bytes_up", "bytes_down")
 
@@ -136,15 +137,19 @@ def setting(
 
 def _accuracy(model: "nn.Module", X: "Tensor", y: "Tensor") -> float:
     """In percent."""
-    right = sum(
-        int((model(some).argmax(1) == labels).sum())
-        for some, labels in zip(X.split(1000), y.split(1000), strict=True)
-    )
+    right = 0
+    for first in range(0, len(y), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        right += int(model(X[some]).argmax(1).eq(y[some]).sum())
     return 100 * right / len(y)
 
 
 def run(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
     """Accuracy, training loss and bytes, every few rounds."""
+
+    def after_round(r: int, x: object) -> None:
+        advance()
+
     where = dict(parameters["problem"])
     participation = where.pop("participation")
     chosen = parameters["settings"]
@@ -159,7 +164,7 @@ def run(parameters: dict[str, Any], advance: Callable[[], object]) -> Columns:
         seed=where["seed"],
         bits=chosen["bits"],
         record_every=max(1, parameters["rounds"] // POINTS),
-        callback=lambda r, x: advance() and None,
+        callback=after_round,
         threads=1,
     )
     return {name: np.asarray(result.history[name]) for name in COLUMNS}
