@@ -117,8 +117,8 @@ def test_the_test_images_are_not_seen_before_the_choice(monkeypatch: pytest.Monk
 
 
 def test_every_method_has_as_many_trials() -> None:
-    assert {len(trials.tried(method)) for method in METHODS} == {9}
-    for quick, count in ((False, 2 * 7 * 9), (True, 7 * 3)):
+    assert {len(trials.tried(method)) for method in METHODS} == {12}
+    for quick, count in ((False, 2 * 7 * 12), (True, 7 * 3)):
         jobs = trials.trials("mlp", "mnist", quick)
         assert len(jobs) == count
         assert {job.parameters["problem"]["stage"] for job in jobs} == {"validation"}

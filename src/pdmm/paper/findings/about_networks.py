@@ -53,7 +53,7 @@ def _text(quick: bool) -> list[str]:
     return [
         f"K = {trials.LOCAL_STEPS} local steps, shuffled batches of {trials.BATCH}, weights by the "
         "clients' numbers of samples; rho of GPDMM and AGPDMM is c/(K eta). Every method has "
-        f"{len(trials.tried('FedAvg')[:: 4 if quick else 1])} trials: eta of "
+        f"{len(trials.tried('FedAvg')[:: trials.QUICK_EVERY if quick else 1])} trials: eta of "
         f"{_list(trials.STEPS)} with three values of its own parameter, or as many eta from "
         f"{min(trials.MORE_STEPS):g} to {max(trials.MORE_STEPS):g} where it has none. A trial has "
         "half of the rounds, and is judged on a tenth of the training images, set aside (seed 0). "

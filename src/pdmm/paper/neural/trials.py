@@ -20,8 +20,9 @@ BITS = (8, 4)
 ROUNDED = ("FedAvg", "SCAFFOLD", "AGPDMM")
 LAST = 3  # recorded rounds at the end of a trial, whose mean accuracy counts
 
-STEPS = (0.05, 0.1, 0.2)
-MORE_STEPS = (0.02, 0.03, 0.045, 0.067, 0.1, 0.15, 0.22, 0.33, 0.5)  # as many trials for all
+STEPS = (0.05, 0.1, 0.2, 0.4)
+# As many trials for methods without a parameter of their own.
+MORE_STEPS = (0.02, 0.03, 0.045, 0.067, 0.1, 0.15, 0.22, 0.33, 0.5, 0.7, 1.0, 1.4)
 CS = (0.3, 1.0, 3.0)  # rho is c/(K eta)
 OWN: dict[str, tuple[float, ...]] = {
     "FedProx": (0.01, 0.1, 1.0),
@@ -55,6 +56,7 @@ Done = Sequence[tuple[Job, Columns]]
 SPLITS = (Clients(10, "shards", 0.1, 1.0, 50), Clients(100, "dirichlet", 0.1, 0.1, 60))
 QUICK_SPLIT = Clients(10, "shards", 0.1, 1.0, 10)
 QUICK_IMAGES = 2000
+QUICK_EVERY = 4  # of the pairs that are tried in full
 
 
 def name(model: str, data: str) -> str:
@@ -68,7 +70,7 @@ def names(model: str) -> tuple[str, ...]:
 
 
 def tried(method: str) -> list[Pair]:
-    """A method's grid: nine pairs for each."""
+    """A method's grid: twelve pairs for each."""
     if method not in OWN:
         return [Pair(step, None) for step in MORE_STEPS]
     return [Pair(*both) for both in product(STEPS, OWN[method])]
@@ -91,7 +93,7 @@ def trials(model: str, data: str, quick: bool) -> list[Job]:
         make(dealt, method, pair, rounds=dealt.rounds // 2)
         for dealt in splits(quick)
         for method in METHODS
-        for pair in tried(method)[:: 4 if quick else 1]
+        for pair in tried(method)[:: QUICK_EVERY if quick else 1]
     ]
 
 
