@@ -6,8 +6,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import pdmm
+from pdmm.cli.app import app
 from pdmm.data import Images
 from pdmm.paper.findings import about_networks
 from pdmm.paper.jobs import Job
@@ -138,6 +140,19 @@ def test_names_select_a_model() -> None:
     assert experiments("networks", quick=False) == NAMES["networks-mlp"] + NAMES["networks-cnn"]
     assert experiments("networks-cnn", quick=True) == ("networks-cnn-mnist",)
     assert not set(NAMES["networks"]) & set(NAMES["all"])
+
+
+def test_without_pytorch_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(**given: Any) -> NoReturn:
+        raise ImportError("pdmm.TorchProblem needs PyTorch: pip install 'pdmm[torch]'")
+
+    monkeypatch.setattr(training, "setting", missing)
+    command = ["reproduce", "networks", "--quick", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "pip install 'pdmm[torch]'" in result.output
 
 
 def test_a_run_that_diverged_shortens_its_band() -> None:

@@ -54,7 +54,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "network": ("network",),
 }
 NAMES["all"] = tuple(EXPERIMENTS)
-for _model, _data in product(trials.MODELS, trials.NAMES):
+for _model, _data in product(trials.MODELS, trials.DATA):
     EXPERIMENTS[trials.name(_model, _data)] = Experiment(
         partial(trials.trials, _model, _data),
         about_networks.section,
@@ -80,7 +80,7 @@ def cost(name: str, quick: bool) -> float:
 def _share(experiment: str, quick: bool) -> float:
     # About the seconds that it takes on two cores, so that progress is close to time.
     if experiment.startswith("networks-"):
-        return {True: 30.0, False: 1000.0}[quick]
+        return 30.0 if quick else 1000.0
     if quick:
         return {"theorem1": 3.0, "network": 10.0}.get(experiment, 30.0)
     seconds = {"fig1": 5.0, "fig2": 390.0, "fig3": 1900.0, "theorem1": 5.0, "network": 60.0}

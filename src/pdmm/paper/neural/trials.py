@@ -13,6 +13,7 @@ from pdmm.paper.neural.training import METHODS, run
 from pdmm.paper.store import Columns
 
 MODELS = ("mlp", "cnn")
+DATA = NAMES
 LOCAL_STEPS = 20
 BATCH = 50
 SEEDS = (1, 2, 3)
@@ -66,7 +67,7 @@ def name(model: str, data: str) -> str:
 
 def names(model: str) -> tuple[str, ...]:
     """The experiments with a model, one for each data set."""
-    return tuple(name(model, data) for data in NAMES)
+    return tuple(name(model, data) for data in DATA)
 
 
 def tried(method: str) -> list[Pair]:
