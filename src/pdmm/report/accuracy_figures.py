@@ -40,14 +40,16 @@ class Row(NamedTuple):
 
 
 def draw(rows: list[Row], stem: Path) -> list[Path]:
-    """Three panels a row: against rounds, against megabytes, and with few bits.
+    """Panels of each row: against rounds, against megabytes, and with few bits if there are such.
 
     A line is the mean over seeds, and its band reaches from the least to the largest.
     """
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
+    few = any(band.bits is not None for row in rows for band in row.bands)
+    titles = ["by rounds", "by traffic", *["with few bits"] * few]
     figure, axes = plt.subplots(
         len(rows),
-        3,
+        len(titles),
         figsize=(SIZE[0], SIZE[1] * len(rows) + 0.4),
         sharey="row",
         squeeze=False,
@@ -55,13 +57,15 @@ def draw(rows: list[Row], stem: Path) -> list[Path]:
     )
     for left, row in zip(axes, rows, strict=True):
         _draw_row(left, row)
-    for axis, title in zip(axes[0], ("by rounds", "by traffic", "with few bits"), strict=True):
+    for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=10)
-    for axis, across in zip(axes[-1], ("round", *["megabytes, all clients"] * 2), strict=True):
-        axis.set_xlabel(across)
+    for axis in axes[-1, 1:]:
+        axis.set_xlabel("megabytes, all clients")
+    axes[-1, 0].set_xlabel("round")
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=7, frameon=False)
-    axes[0, 2].legend(handles=_line_handles(), loc="lower right", frameon=False, fontsize=8)
+    if few:
+        axes[0, 2].legend(handles=_line_handles(), loc="lower right", frameon=False, fontsize=8)
     return save(figure, stem)
 
 
@@ -71,7 +75,7 @@ def _draw_row(axes: Any, row: Row) -> None:
         if band.bits is None:
             _draw(axes[0], band.rounds, band)
             _draw(axes[1], band.megabytes, band)
-        if band.method in rounded:
+        if band.method in rounded:  # with all bits too, to be compared with
             _draw(axes[2], band.megabytes, band)
     ends = [float(band.accuracy[:, -1].min()) for band in row.bands]
     tops = [float(band.accuracy.max()) for band in row.bands]
