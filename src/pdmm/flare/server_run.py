@@ -5,13 +5,12 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save
 
 import pdmm
 from pdmm.common.lock import Lock
@@ -19,6 +18,7 @@ from pdmm.common.packing import pack, unpack
 from pdmm.common.whole_files import private_folder, write_together, write_whole
 from pdmm.engines.sites.roster import Connection
 from pdmm.engines.sites.sites import Sites
+from pdmm.flare.model_files import model_bytes
 from pdmm.flare.ownership import OWNER, TOKEN, check_owner
 
 CHECKPOINT, SETTINGS = "run.safetensors", "settings.json"  # in the folder of a run
@@ -147,7 +147,7 @@ def _solved(
         given["rounds"] = settings["more_rounds"]
     return pdmm.solve(
         sites,
-        unpack(settings["method"], {}),
+        _method(settings, sites),
         regulariser=unpack(settings["regulariser"], arrays),
         weights=_weights(settings["weights"], sites),
         # Where the sites alone know what they remember, a run that ends early begins again.
@@ -155,6 +155,14 @@ def _solved(
         callback=tell,
         **given,
     )
+
+
+def _method(settings: dict[str, Any], sites: Sites) -> Any:
+    """The method, whose rho is 1/(K step_size) where nothing is known to choose it by."""
+    method = unpack(settings["method"], {})
+    if sites.convex or getattr(method, "rho", None) != "auto":
+        return method
+    return replace(method, rho=None)
 
 
 class Teller:
@@ -254,4 +262,4 @@ def _model(result: pdmm.Result, sites: Sites, settings: dict[str, Any]) -> bytes
         OWNER: settings.get(OWNER),
         TOKEN: settings.get(TOKEN),
     }
-    return save({"x": result.x}, metadata={"format": "pdmm model", "result": json.dumps(said)})
+    return model_bytes(result.x, sites.parameters, said)
