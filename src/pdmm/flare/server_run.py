@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -160,9 +160,21 @@ def _solved(
 def _method(settings: dict[str, Any], sites: Sites) -> Any:
     """The method, whose rho is 1/(K step_size) where nothing is known to choose it by."""
     method = unpack(settings["method"], {})
-    if sites.convex or getattr(method, "rho", None) != "auto":
-        return method
-    return replace(method, rho=None)
+    return replace(method, rho=None) if _no_auto_rho(method, sites) else method
+
+
+def _no_auto_rho(method: Any, sites: Sites) -> bool:
+    """Whether rho, which is "auto" where nobody says anything, can be chosen by no constants."""
+    gradient_steps = isinstance(method, pdmm.AGPDMM | pdmm.GPDMM)
+    return gradient_steps and method.rho == "auto" and not sites.convex
+
+
+def _own_rho(result: pdmm.Result, settings: dict[str, Any], sites: Sites) -> list[str]:
+    """What the model says of a rho that was chosen by no constants."""
+    if not _no_auto_rho(unpack(settings["method"], {}), sites):
+        return []
+    rho = cast(pdmm.AGPDMM, result.method).penalty
+    return [f"rho {rho:.3g}, 1/(local_steps step_size): the loss need not be convex"]
 
 
 class Teller:
@@ -256,7 +268,7 @@ def _model(result: pdmm.Result, sites: Sites, settings: dict[str, Any]) -> bytes
         "proviso": certificate.proviso,
         "bytes": int(history["bytes_up"][-1] + history["bytes_down"][-1]),
         "sites": {name: place.stop - place.start for name, place in sites.places.items()},
-        "choices": [*result.choices, *_begun_again(settings)],
+        "choices": [*result.choices, *_own_rho(result, settings, sites), *_begun_again(settings)],
         "shares": None if result.sites is None else [asdict(row) for row in result.sites],
         "run": settings["run"],
         OWNER: settings.get(OWNER),

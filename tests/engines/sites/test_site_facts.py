@@ -24,6 +24,7 @@ HELLO: dict[str, Any] = {
     "per_site": True,
     "likelihood": False,
     "intercepts": None,
+    "convex": True,
     "alike": {"columns": "af03", "classes": None},
 }
 
