@@ -82,6 +82,7 @@ class Consent:
             study.first = _count("first", payload.get("first", 0))
             self.regulariser = payload.get("regulariser", (None, {}))
             agreed = self._agree(payload, study)
+            self._check_first(study)
             self.doors.check_open(problem, study, unpack(*self.regulariser))
             self.doors.check_shares(study.weights, self.everyone)
         return {"agreed": agreed}
@@ -128,15 +129,20 @@ class Consent:
             raise Reason("the site's weights are not those that the others are told")
         if set(self.everyone) != set(members):
             raise Reason("the weights are not those of the sites that take part")
-        before = [len(w) for name, w in self.everyone.items() if name < self._name]
-        if sum(before) != study.first:
-            raise Reason("the site's clients are not numbered as the others are told")
         organisations = {name: party.organisation for name, party in members.items()}
         self.doors.check_parties(organisations, [party.fingerprint for party in members.values()])
         self.doors.check_secure(study, organisations, self.identity is not None)
         if study.secure:
             self.sums = self._sealed_sums(study, organisations)
         return agreed
+
+    def _check_first(self, study: Study) -> None:
+        """Refuse other numbers of the clients than those that follow from all sites' weights."""
+        if self.membership is None:
+            return
+        before = [len(w) for name, w in self.everyone.items() if name < self._name]
+        if sum(before) != study.first:
+            raise Reason("the site's clients are not numbered as the others are told")
 
     def _signs(self, study: Study) -> bool:
         """Whether the sites of a run make sure of each other."""
