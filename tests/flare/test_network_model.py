@@ -50,6 +50,13 @@ def test_the_model_is_a_state_dict(tmp_path: Path) -> None:
     )
 
 
+def test_the_seed_is_that_of_the_job(tmp_path: Path) -> None:
+    method = runs.named_method("fedavg", step_size=0.1, local_steps=4)
+    found = model_files.read_model(done(method, tmp_path, seed=7))
+    assert np.abs(found.x - pdmm.solve(network(range(3)), method, 3, seed=7).x).max() < 1e-5
+    assert np.abs(found.x - pdmm.solve(network(range(3)), method, 3).x).max() > 1e-4
+
+
 def test_a_rho_that_was_given_stays(tmp_path: Path) -> None:
     method = runs.named_method("gpdmm", step_size=0.1, local_steps=4, rho=1.0)
     model = model_files.read_model(done(method, tmp_path))

@@ -67,6 +67,7 @@ def submit(
         ),
     ] = "auto",
     every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Of the mini-batches of a network.")] = 0,
     restarts: Restarts = 5,
     wait: Wait = 600.0,
     force: Force = False,
@@ -102,6 +103,7 @@ def submit(
             verify=verify,
             secure=options.secure(secure),
             every=every,
+            seed=seed,
             run=run,
         )
         how = {"sites": options.names(sites), "restarts": restarts, "wait": wait, "force": force}
