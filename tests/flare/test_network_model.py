@@ -45,8 +45,9 @@ def test_the_model_is_a_state_dict(tmp_path: Path) -> None:
     model = model_files.read_model(path)
     assert np.abs(model.x - one.x).max() < 1e-5
     assert model.result["reason"] == "all 3 rounds done"
-    assert "rho 2.5, 1/(local_steps step_size): the loss need not be convex" in (
-        model.result["choices"]
+    assert (
+        "rho 2.5, 1/(local_steps step_size): the loss need not be convex"
+        in (model.result["choices"])
     )
 
 

@@ -80,9 +80,7 @@ def test_a_site_that_lost_its_memory_draws_the_same_batches() -> None:
 
 def test_a_checkpoint_goes_on_with_the_same_batches(tmp_path: Any) -> None:
     path = tmp_path / "run.safetensors"
-    pdmm.solve(
-        Sites(fake()), METHOD, ROUNDS, seed=5, checkpoint=path, callback=lambda r, x: r == 2
-    )
+    pdmm.solve(Sites(fake()), METHOD, ROUNDS, seed=5, checkpoint=path, callback=lambda r, x: r == 2)
     found = pdmm.resume(path, Sites(fake()))
     assert apart(found, pdmm.solve(Sites(fake()), METHOD, ROUNDS, seed=5)) == 0
 
