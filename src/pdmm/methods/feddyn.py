@@ -59,7 +59,9 @@ class FedDyn(GradientSteps):
     FIRST = ("alpha", "step_size", "local_steps")
     paper_vectors = (1, 1)
     memory_vectors = 1
-    no_regulariser = "its server takes no proximal step; use AGPDMM, GPDMM, PDMM or GradientDescent"
+    no_regulariser = (
+        "its server takes no proximal step; use AGPDMM, GPDMM, PDMM or GradientDescent"
+    )
 
     def __post_init__(self) -> None:
         self.check_steps()

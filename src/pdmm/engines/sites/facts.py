@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.engines.sites.limits import MOST_CLIENTS, MOST_DIGESTS, MOST_ENTRIES, MOST_NUMBERS
-from pdmm.engines.sites.reading import Reply, is_name, told
 from pdmm.engines.sites.own_start import check_starts
+from pdmm.engines.sites.reading import Reply, is_name, told
 from pdmm.engines.sites.roster import SiteError
 from pdmm.engines.sites.told_parameters import Parameters, check_parameters, read_parameters
 
