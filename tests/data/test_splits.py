@@ -64,7 +64,7 @@ def test_a_client_for_each_value() -> None:
 def test_an_alpha_so_small_that_every_draw_is_0() -> None:
     parts = pdmm.data.split(y, 10, "dirichlet", alpha=1e-300)
     assert sum(map(len, parts)) == len(y)
-    assert splits.CLIENTS == len(pdmm.data.split(y, alpha=1e-300))
+    assert len(pdmm.data.split(y, alpha=1e-300)) == splits.CLIENTS
 
 
 @pytest.mark.parametrize(

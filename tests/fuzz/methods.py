@@ -172,7 +172,18 @@ def case(seed: int) -> str:
     dtype = np.float32 if chance(rng, 0.2) else np.float64
     two = some_problem(rng, dtype)
     m, d = two.problem.clients, two.problem.dimension
-    makers = [_inexact, _gpdmm, _gpdmm, _agpdmm, _agpdmm, _scaffold, _fedavg, _fedprox, _feddyn, _descent]
+    makers = [
+        _inexact,
+        _gpdmm,
+        _gpdmm,
+        _agpdmm,
+        _agpdmm,
+        _scaffold,
+        _fedavg,
+        _fedprox,
+        _feddyn,
+        _descent,
+    ]
     maker = pick(rng, [_exact, *makers]) if two.smooth else _exact
     variant = maker(rng, two.L)
     h, prox = _regulariser(rng, two.L, d) if variant.regularised else (None, twins.no_regulariser)

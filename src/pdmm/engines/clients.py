@@ -61,6 +61,8 @@ class Clients(ABC):
     """How many vectors an eigenbasis that exact steps need would have, per client."""
     team: Team = ALONE
     """The processes that share the run."""
+    computes_x: bool = False
+    """Whether each client's site makes the server's step itself."""
     may_be_silent: bool = False
     """Whether a client may be away while the run goes on."""
     curved: bool = False

@@ -77,8 +77,8 @@ def settings(
     packed = pack(method, {}, "method")
     if isinstance(packed, dict) and "code" in packed:
         raise ValueError(
-            f"method is a {packed['code']} of your own: a job carries no code, so it must be one "
-            f"of {', '.join(method_names())}"
+            f"method is a {packed['code']} with code of your own, which no job carries: it must be "
+            f"one of {', '.join(method_names())}"
         )
     arrays: Arrays = {}
     held = pack(regulariser, arrays, "regulariser")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pdmm.common.checks import is_auto, moderate
 from pdmm.methods.automatic import Chosen, steps_of_nearly_exact
-from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox, settled
+from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox, StepSize, settled
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
@@ -52,16 +52,14 @@ class FedDyn(GradientSteps):
         Acar et al., "Federated learning based on dynamic regularization", ICLR 2021.
     """
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     local_steps: int | Auto = "auto"
     alpha: float | Auto = "auto"
 
     FIRST = ("alpha", "step_size", "local_steps")
     paper_vectors = (1, 1)
     memory_vectors = 1
-    no_regulariser = (
-        "its server takes no proximal step; use AGPDMM, GPDMM, PDMM or GradientDescent"
-    )
+    no_regulariser = "its server takes no proximal step; use AGPDMM, GPDMM, PDMM or GradientDescent"
 
     def __post_init__(self) -> None:
         self.check_steps()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pdmm.common.checks import moderate_or_zero
 from pdmm.methods.automatic import Chosen
-from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox
+from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox, StepSize
 from pdmm.methods.fedavg import Server, Upload
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
@@ -19,7 +19,7 @@ class FedProx(GradientSteps):
     K > 1 it does not reach the optimum, whatever the number of rounds, unless mu is large.
 
     Args:
-        step_size: eta of the local steps; "auto" takes 1/(L + mu).
+        step_size: eta of the local steps; "auto" takes 1/(L + mu); or a callable of the round.
         local_steps: K, gradient steps per round; "auto" takes 1, with which it converges.
         mu: the weight of the pull; with 0 it is FedAvg.
 
@@ -27,7 +27,7 @@ class FedProx(GradientSteps):
         Li et al., "Federated optimization in heterogeneous networks", MLSys 2020.
     """
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     local_steps: int | Auto = "auto"
     mu: float = 1.0
 

@@ -92,6 +92,7 @@ class Sites(AskedSites):
         one_of("verify", verify, ("server", "sites"))
         switch("secure", secure)
         self.verified = verify == "sites"
+        self.computes_x = self.verified
         if self.verified:
             self.no_checkpoint = (
                 "a run with verify='sites' has no checkpoint, since its sites take no memory from "
