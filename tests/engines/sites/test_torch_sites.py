@@ -10,9 +10,12 @@ import pdmm
 from builders import torch_models as models
 from builders.sites import OPEN, FakeSites, Fault
 from builders.torch_models import no_lists  # noqa: F401  (one thread, one seed)
+from pdmm.cli.federate.policy_words import problem_words
 from pdmm.engines import Sites
 from pdmm.engines.sites.roster import SiteError, SiteRefusedError
 from pdmm.privacy.contents import contents_of
+from pdmm.privacy.outlook import outlook
+from pdmm.privacy.policy import Policy
 
 SIZES = (60, 70, 80)
 PLACES = {"ana": range(1), "ben": range(1, 2), "cyd": range(2, 3)}
@@ -56,6 +59,20 @@ def test_the_run_is_that_of_one_process(name: str, how: dict[str, Any]) -> None:
     np.testing.assert_allclose(found.history["objective"], one.history["objective"], rtol=1e-5)
     other = pdmm.solve(Sites(fake(), **how), METHODS[name], ROUNDS, seed=6)
     assert apart(found, other) > 1e-4
+
+
+@pytest.mark.parametrize("how", [{}, {"secure": True, "verify": "sites"}], ids=str)
+def test_clients_are_numbered_through_where_a_site_has_several(how: dict[str, Any]) -> None:
+    places = {"ana": range(2), "ben": range(2, 3), "cyd": range(3, 5)}
+    sizes = (20, 25, 30, 35, 40)
+
+    def make(clients: Any) -> pdmm.TorchProblem:
+        data = models.clients("mlp", sizes)
+        return pdmm.TorchProblem(models.seeded(), models.LOSS, [data[i] for i in clients], 8)
+
+    one = pdmm.solve(make(range(5)), METHOD, ROUNDS, seed=5)
+    found = pdmm.solve(Sites(FakeSites(make, places), **how), METHOD, ROUNDS, seed=5)
+    assert apart(found, one) < 1e-5
 
 
 def test_the_sites_draw_dropout_as_one_process_does() -> None:
@@ -233,3 +250,12 @@ def test_small_batches_are_refused() -> None:
         pdmm.solve(Sites(connection), METHOD, 1)
     said = "the smallest client or mini-batch has 4 rows, and min_rows is 50"
     assert said in " ".join(refusals(connection))
+
+
+def test_an_operator_is_told_that_nothing_is_counted() -> None:
+    words = problem_words(outlook(full([0]), Policy.of_keys(NETWORK)))
+    assert "- the table has 60 rows and 6 columns that vary; the model has 75 parameters" in words
+    assert "- any number of numbers may leave" in words
+    assert not any("squares" in line for line in words)
+    least_squares = outlook(pdmm.LeastSquares.random(1, 90, 4), Policy())
+    assert any("sums of squares" in line for line in problem_words(least_squares))
