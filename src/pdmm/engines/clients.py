@@ -36,7 +36,7 @@ class Terms(NamedTuple):
     regulariser: Any
     """None, or what the server's proximal step is of."""
     seed: int = 0
-    """Of the clients' own random choices, which are made in this process alone."""
+    """Of the clients' own random choices."""
 
 
 class Clients(ABC):

@@ -131,8 +131,7 @@ def _run(admin: Admin, name: str, jobs: list[dict[str, Any]]) -> RunState:
     job = str(jobs[0]["job_id"])
     status = admin.status(job)
     meta = admin.described(job)
-    # a job that resumes does not repeat what the first one was asked for
-    asked = {**_first_asked(admin, jobs), **(meta.get(SUMMARY) or {})}
+    asked = _asked(admin, jobs, meta)
     told = admin.progress(job) if status.state == "running" else None
     owner = str(meta.get("submitter_name", ""))
     return RunState(
@@ -152,11 +151,19 @@ def _run(admin: Admin, name: str, jobs: list[dict[str, Any]]) -> RunState:
     )
 
 
-def _first_asked(admin: Admin, jobs: list[dict[str, Any]]) -> dict[str, Any]:
+def _asked(admin: Admin, jobs: list[dict[str, Any]], newest: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for; a job that resumes does not repeat what the first one said."""
+    own = _summary(newest)
     if len(jobs) == 1:
-        return {}
-    found = admin.described(str(jobs[-1]["job_id"])).get(SUMMARY) or {}
-    return {key: value for key, value in found.items() if value is not None}
+        return own
+    if own.get("resumed"):
+        own.pop("kind", None)
+    return {**_summary(admin.described(str(jobs[-1]["job_id"]))), **own}
+
+
+def _summary(meta: dict[str, Any]) -> dict[str, Any]:
+    told = meta.get(SUMMARY) or {}
+    return {key: value for key, value in told.items() if value is not None}
 
 
 def _detail(status: Status) -> str:

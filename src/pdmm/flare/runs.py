@@ -70,6 +70,7 @@ def settings(
     verify: str = "server",
     secure: bool | Literal["auto"] = "auto",
     every: int = 10,
+    seed: int = 0,
     run: str | None = None,
 ) -> dict[str, Any]:
     """What a job is told, checked before it travels. See ``pdmm federate submit --help``."""
@@ -102,6 +103,7 @@ def settings(
         "verify": verify,
         "secure": switch("secure", secure),
         "every": whole("every", every, at_least=1),
+        "seed": whole("seed", seed, at_least=0),
     }
 
 

@@ -47,6 +47,9 @@ class Problem(WithConstants, ABC):
     x0: npt.NDArray[np.float64] | None = None
     """Where a run starts that is given no start; None stands for 0."""
 
+    parameters: list[list[Any]] | None = None
+    """Name and shape of each part of x, in order, where x is the parameters of a model."""
+
     watched: tuple[Watched, ...] = ()
     """The user's own arrays that it works on, of which it notices a change."""
 

@@ -230,7 +230,7 @@ class TableSite:
         if verb in ("evaluation", "evaluation_alone"):
             rows = self.held.check_rows(fits=False)
             model = self._checked_model(payload)
-            self.site.doors.note(Question("model"), about_formula(model.formula))
+            self.site.doors.note(Question("formula"), about_formula(model.formula))
             self._evaluation = EvaluationQuestions(payload["model"], rows, self.site.doors)
         if self._evaluation is None:
             raise Reason("an evaluation is asked about before it has begun")

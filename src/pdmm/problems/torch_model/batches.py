@@ -48,6 +48,13 @@ class Batches:
     sampling: Sampling
     seed: int = 0
 
+    def fewest(self, samples: int) -> int:
+        """How many samples the smallest batch of a client has, which has so many samples."""
+        if self.size is None or samples <= self.size:
+            return samples
+        rest = samples % self.size if self.sampling == "shuffled" else 0
+        return rest or self.size
+
     def rows(self, client: int, samples: int, cursor: int, count: int) -> list[Rows] | None:
         """The samples of the steps cursor, ..., cursor + count - 1; None where all are taken.
 

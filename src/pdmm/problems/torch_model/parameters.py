@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,10 @@ class Layout:
         self.shapes = [p.shape for p in named.values()]
         self.sizes = [p.numel() for p in named.values()]
         self.dimension = sum(self.sizes)
+
+    def described(self) -> list[list[Any]]:
+        """The name and the shape of each."""
+        return [[name, list(s)] for name, s in zip(self.names, self.shapes, strict=True)]
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """Each parameter's part of vectors (..., d): the same numbers, in its own shape."""

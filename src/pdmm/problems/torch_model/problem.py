@@ -111,6 +111,7 @@ class TorchProblem(Problem):
         self.samples = np.array([len(own) for own in self.data])
         self.clients = len(self.data)
         self.dimension = self.layout.dimension
+        self.parameters = self.layout.described()
         self.dtype = np.dtype(np.float32)
         self.batches = Batches(read_batch_size(batch_size), read_sampling(sampling))
         self._check_stored()
@@ -152,6 +153,19 @@ class TorchProblem(Problem):
             f"TorchProblem({self.clients} clients, {self.samples.sum()} samples, "
             f"{type(self._model).__name__} with {self.dimension} parameters, {batch}{decay})"
         )
+
+    # --- what a federation asks ----------------------------------------------------------------
+
+    @property
+    def smallest_batch(self) -> int:
+        """Samples of the smallest batch that a client may take."""
+        return min(self.batches.fewest(samples) for samples in self.samples.tolist())
+
+    @property
+    def sample_size(self) -> int:
+        """Numbers of one sample, with what belongs to it."""
+        X, y = self.data[0]
+        return int(X[0].numel() + y[0].numel())
 
     # --- what a run asks --------------------------------------------------------------------
 
