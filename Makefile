@@ -7,7 +7,10 @@ READY_DEMO := $(VENV)/.ready-demo
 READY_CLI := $(VENV)/.ready-cli
 READY := $(VENV)/.ready-test
 READY_BENCH := $(VENV)/.ready-bench
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL := $(PIP) --editable
+# Of PyTorch this version first: others bring gigabytes of libraries for graphics processors along.
+TORCH := torch==2.13.0
 
 # The only place that knows of a folder with data beside the project; it need not exist.
 ifneq ($(wildcard ../shared/data),)
@@ -46,6 +49,7 @@ $(READY_BENCH): pyproject.toml | $(READY)
 	@touch $@
 
 $(READY): pyproject.toml | $(BIN)/python
+	$(PIP) '$(TORCH)'
 	$(INSTALL) '.[cli,mpi,flare,dev]'
 	@touch $(READY_DEMO) $(READY_CLI) $@
 

@@ -9,19 +9,8 @@ import sys
 
 NAMES = (
     *("least_squares", "softmax", "many_clients", "shapes", "noticing", "network", "unreliable"),
-    *(
-        "mpi",
-        "flare",
-        "secure",
-        "study",
-        "auto",
-        "missing",
-        "glm",
-        "path",
-        "big_table",
-        "rounds",
-        "doors",
-    ),
+    *("mpi", "flare", "secure", "study", "auto", "missing", "glm", "path", "big_table", "rounds"),
+    *("doors", "torch"),
 )
 OF_THE_CODE = ("mirror", "hops")
 

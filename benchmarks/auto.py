@@ -24,6 +24,7 @@ from benchmarks.auto_problems import Known, cases
 from benchmarks.timing import heading
 from pdmm.common.threads import Threads
 from pdmm.methods.adaptive import Adaptive
+from pdmm.methods.base import settled
 from pdmm.problems.block import Floats
 
 Array = npt.NDArray[np.float64]
@@ -211,7 +212,7 @@ def swept(known: Known) -> dict[str, Reached]:
             elif K > 1:
                 tried.sweep(make, STEP_SIZES / L, label)
             elif isinstance(plain.method, pdmm.GradientDescent):  # the same iterates
-                tried.attempt(make, float(plain.method.step_size), label)
+                tried.attempt(make, settled("step_size", plain.method.step_size), label)
             best[name] = min(before, tried, key=lambda b: b.rounds or np.inf)
     return {name: b.reached() for name, b in best.items()}
 

@@ -13,18 +13,20 @@ from pdmm.engines.exchange import Question
 from pdmm.engines.in_process import InProcess
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = perf_counter()
+def seconds(function: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
+    start = clock()
     function()
-    return perf_counter() - start
+    return clock() - start
 
 
-def side_by_side(repeats: int, **functions: Callable[[], object]) -> dict[str, float]:
+def side_by_side(
+    repeats: int, *, clock: Callable[[], float] = perf_counter, **functions: Callable[[], object]
+) -> dict[str, float]:
     """The best time of each function, all of them run in turn."""
     best = dict.fromkeys(functions, np.inf)
     for _ in range(repeats):
         for name, function in functions.items():
-            best[name] = min(best[name], seconds(function))
+            best[name] = min(best[name], seconds(function, clock))
     return best
 
 
@@ -46,7 +48,7 @@ class Rounds:
     def __init__(
         self, problem: pdmm.Problem, method: pdmm.Method, rounds: int, threads: Threads
     ) -> None:
-        x0 = np.zeros(problem.dimension)
+        x0 = np.zeros(problem.dimension) if problem.x0 is None else problem.x0
         self.method = method
         self.clients = InProcess(problem)
         self.clients.threads = threads

@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "theory": {"engines", "methods", "problems", "common"},
     PUBLIC: {
         *("solve", "certifying", "graphs", "theory", "engines", "links", "methods", "problems"),
-        *("regularisers", "result", "common", "tables"),
+        *("regularisers", "result", "common", "tables", "data"),
     },
     # on top of the public names
     "data": {"common"},

@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pdmm import engines, theory
+from pdmm import data, engines, theory
 from pdmm.certifying import certify
 from pdmm.common.checks import ClientError
 from pdmm.common.version import __version__
@@ -15,6 +15,8 @@ from pdmm.methods import (
     LBFGS,
     PDMM,
     FedAvg,
+    FedDyn,
+    FedProx,
     FedSplit,
     GradientDescent,
     InexactFedSplit,
@@ -43,16 +45,21 @@ from pdmm.solve import resume, solve
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from pdmm.problems.torch_model import TorchProblem as TorchProblem
     from pdmm.tables import fit as fit
     from pdmm.tables import load as load
 
-_LAZY = ("fit", "load")
-"""Public names that need the extra ``tables``, and are loaded when they are first used."""
+_LAZY = ("TorchProblem", "fit", "load")
+"""Public names that need the extras ``torch`` or ``tables``, and are loaded when first used."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'pdmm' has no attribute {name!r}")
+    if name == "TorchProblem":
+        from pdmm.problems import torch_model
+
+        return torch_model.TorchProblem
     from pdmm import tables
 
     return getattr(tables, name)
@@ -77,6 +84,8 @@ __all__ = [
     "Constants",
     "ElasticNet",
     "FedAvg",
+    "FedDyn",
+    "FedProx",
     "FedSplit",
     "Functions",
     "GradientDescent",
@@ -101,6 +110,7 @@ __all__ = [
     "Zero",
     "__version__",
     "certify",
+    "data",
     "engines",
     "resume",
     "solve",

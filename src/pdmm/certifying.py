@@ -49,6 +49,11 @@ def certify(
     clients = InProcess(problem)
     if not clients.reaches_all:
         raise ValueError("certify asks all clients for a gradient: not those of a Lazy problem")
+    if not clients.convex:
+        raise ValueError(
+            f"certify proves something of convex functions alone, and the loss of {problem!r} need "
+            "not be convex"
+        )
     point = vector("x", x, problem.dimension)
     held = point.astype(problem.dtype)
     if (held != point).any():

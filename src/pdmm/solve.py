@@ -75,7 +75,7 @@ def solve(
             Hessians stops at a Newton decrement of 1e-8 instead, as it does with ``Newton()``.
         check_every: compute the certificate after every so many rounds, if there is a
             tolerance. It costs one vector up from every client, or Hessians, which is counted.
-        x0: the start, shape (d,); zeros if not given.
+        x0: the start, shape (d,); if not given, zeros, or the model of a ``TorchProblem``.
         weights: w_i, from 1e-30 to 1e30, one a client; ones if not given.
         regulariser: h, e.g. ``pdmm.L1(0.1)``. FedAvg and Scaffold have no exact form with
             one and refuse it.
@@ -132,6 +132,7 @@ def solve(
           evaluations for the history count as value calls;
         - ``seconds`` since the first round began;
         - ``rho``, where it adapts; ``decrement``, of Newton's method;
+        - ``gradient_norm``, and what ``evaluate`` returns, of a ``TorchProblem`` that has them;
         - ``exact_error`` for PDMM and FedSplit: the largest relative residual of an exact
           step since the last row (0 where it is a closed form).
 

@@ -30,6 +30,8 @@ def every_auto() -> dict[str, Method]:
         "AGPDMM, the paper's rho": pdmm.AGPDMM("auto", "auto"),
         "Scaffold": pdmm.Scaffold("auto", "auto"),
         "FedAvg": pdmm.FedAvg("auto", "auto"),
+        "FedProx": pdmm.FedProx("auto", "auto", 3.0),
+        "FedDyn": pdmm.FedDyn("auto", "auto", "auto"),
         "GradientDescent": pdmm.GradientDescent("auto"),
     }
 

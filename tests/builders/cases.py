@@ -74,6 +74,8 @@ CASES: dict[str, tuple[Callable[..., pdmm.Problem], Any, dict[str, Any]]] = {
     "agpdmm": (least_squares, pdmm.AGPDMM(**L_RHO), {"rounds": 30, "record_every": 4}),
     "scaffold": (least_squares, pdmm.Scaffold(**L_RHO), {"rounds": 30, "weights": W}),
     "fedavg": (least_squares, pdmm.FedAvg(**L_RHO), {"rounds": 30}),
+    "fedprox": (least_squares, pdmm.FedProx(**L_RHO, mu=20.0), {"rounds": 30, "weights": W}),
+    "feddyn": (least_squares, pdmm.FedDyn(**L_RHO, alpha=40.0), {"rounds": 30, "weights": W}),
     "descent": (least_squares, pdmm.GradientDescent(step_size=2e-3), {"rounds": 30}),
     "lbfgs": (softmax, pdmm.LBFGS(5), {"rounds": 25, "weights": W}),
     "auto": (least_squares, None, {}),

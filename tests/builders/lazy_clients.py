@@ -17,6 +17,8 @@ METHODS: dict[str, pdmm.Method] = {
     "GPDMM": pdmm.GPDMM(step_size=0.02, local_steps=4, rho=6.0),
     "Scaffold": pdmm.Scaffold(step_size=0.02, local_steps=4),
     "FedAvg": pdmm.FedAvg(step_size=0.02, local_steps=4),
+    "FedProx": pdmm.FedProx(step_size=0.02, local_steps=4, mu=2.0),
+    "FedDyn": pdmm.FedDyn(step_size=0.02, local_steps=4, alpha=6.0),
     "GradientDescent": pdmm.GradientDescent(step_size=0.05),
 }
 

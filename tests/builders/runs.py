@@ -20,10 +20,12 @@ METHODS: dict[str, pdmm.Method] = {
     "AGPDMM": pdmm.AGPDMM(0.01, 3),
     "Scaffold": pdmm.Scaffold(0.01, 3),
     "FedAvg": pdmm.FedAvg(0.01, 3),
+    "FedProx": pdmm.FedProx(0.01, 3, 2.0),
+    "FedDyn": pdmm.FedDyn(0.01, 3, 20.0),
     "GradientDescent": pdmm.GradientDescent(0.01),
     "LBFGS": pdmm.LBFGS(4),
 }
-REGULARISED = [name for name in METHODS if name not in ("Scaffold", "FedAvg", "LBFGS")]
+REGULARISED = [name for name in METHODS if name != "LBFGS" and not METHODS[name].no_regulariser]
 
 
 def rows_of(samples: list[int], d: int = 4, dtype: Any = np.float64) -> tuple[Any, Any]:

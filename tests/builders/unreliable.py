@@ -138,6 +138,8 @@ def variant(name: str, c: Case) -> tuple[Method, Any]:
             unreliable.Scaffold(small, K, both=True, eta_g=0.8),
         ),
         "FedAvg": (pdmm.FedAvg(small, K), unreliable.FedAvg(small)),
+        "FedProx": (pdmm.FedProx(small, K, rho), unreliable.FedProx(small, rho)),
+        "FedDyn": (pdmm.FedDyn(eta / 2, K, rho), unreliable.FedDyn(eta / 2, rho)),
     }
     return methods[name]
 
@@ -151,6 +153,8 @@ NAMES = [
     "SCAFFOLD",
     "SCAFFOLD both",
     "FedAvg",
+    "FedProx",
+    "FedDyn",
 ]
 LINKS: dict[str, dict[str, Any]] = {
     "some": {"participation": 0.4, "loss": 0.0},

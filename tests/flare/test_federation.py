@@ -18,9 +18,12 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+import torch
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 import pdmm
+from builders import federation_network as network
 from builders import federation_problem as fp
 from pdmm.cli.app import app
 from pdmm.flare import job as jobs
@@ -458,3 +461,32 @@ def test_a_study_of_one_site_is_refused_and_nobody_outside_learns_why(
     for path in (*kit.rglob("*"), *guarded.kits.server.rglob("*")):
         if path.is_file() and path != kit / "pdmm" / "audit.jsonl":
             assert b"organisations take part" not in path.read_bytes(), path
+
+
+# --- networks -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def of_networks(federation: LocalFederation, folder: Path) -> Iterator[LocalFederation]:
+    """The same federation, whose sites have networks, and a policy for these alone."""
+    for k, name in enumerate(SITES):
+        kits.prepare_site(federation.kits.sites[name], network.write(folder, k), network.POLICY)
+    yield federation
+    for name in SITES:
+        kits.prepare_site(federation.kits.sites[name], federation.data[name], Policy.open())
+
+
+def test_a_network_is_trained_by_a_command(of_networks: LocalFederation, tmp_path: Path) -> None:
+    """With secure sums, certificates and mini-batches; the file is loaded without pdmm."""
+    out = tmp_path / "model.safetensors"
+    where = ["--kit", str(of_networks.kits.admin), "--out", str(out)]
+    done = cli.invoke(app, ["federate", "submit", *where, *network.ARGUMENTS])
+    assert done.exit_code == 0, done.output
+    assert "sums are secure" in done.output
+    found = network.model()
+    found.load_state_dict(load_file(out))
+    problem = network.network(range(network.CLIENTS))
+    one = pdmm.solve(problem, network.METHOD, network.ROUNDS)
+    expected = problem.model(one.x).state_dict()
+    for name, tensor in found.state_dict().items():
+        torch.testing.assert_close(tensor, expected[name], atol=1e-5, rtol=0)

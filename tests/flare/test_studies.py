@@ -294,15 +294,7 @@ def test_a_table_that_does_not_fit(federation: LocalFederation, patients: Tables
     assert list(fit.sites.index) == SITES[:3]
 
 
-# --- a study that leaves out one site at a time, and one that is stopped -------------------------
-
-
-def test_penalties_by_leaving_out_one_site_at_a_time(
-    federation: LocalFederation, patients: Tables
-) -> None:
-    connected = pdmm.federation.connect(federation.kits.admin, sites=SITES)
-    found = connected.fit(VISITED, l2="cv", penalties=5, folds="client")
-    check_the_path(found, patients, folds="client", penalties=5)
+# --- a study that is stopped ---------------------------------------------------------------------
 
 
 def test_a_study_that_is_stopped(federation: LocalFederation, patients: Tables) -> None:

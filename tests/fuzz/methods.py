@@ -97,6 +97,30 @@ def _scaffold(rng: Generator, L: float) -> Variant:
     )
 
 
+def _fedprox(rng: Generator, L: float) -> Variant:
+    K, mu = whole(rng, 1, 6), spread(rng, 0.03 * L, 3 * L)
+    eta = float(rng.uniform(0.1, 1)) / (L + mu)
+    return Variant(
+        pdmm.FedProx(eta, K, mu),
+        lambda net, R: twins.fedprox(net, R, eta, K, mu),
+        unreliable.FedProx(eta, mu),
+        True,
+        regularised=False,
+    )
+
+
+def _feddyn(rng: Generator, L: float) -> Variant:
+    K, alpha = whole(rng, 1, 8), spread(rng, 0.1 * L, 3 * L)
+    eta = float(rng.uniform(0.3, 1)) / (L + alpha)
+    return Variant(
+        pdmm.FedDyn(eta, K, alpha),
+        lambda net, R: twins.feddyn(net, R, eta, K, alpha),
+        unreliable.FedDyn(eta, alpha),
+        True,
+        regularised=False,
+    )
+
+
 def _fedavg(rng: Generator, L: float) -> Variant:
     eta, K = float(rng.uniform(0.1, 1)) / L, whole(rng, 1, 6)
     return Variant(
@@ -148,7 +172,18 @@ def case(seed: int) -> str:
     dtype = np.float32 if chance(rng, 0.2) else np.float64
     two = some_problem(rng, dtype)
     m, d = two.problem.clients, two.problem.dimension
-    makers = [_inexact, _gpdmm, _gpdmm, _agpdmm, _agpdmm, _scaffold, _fedavg, _descent]
+    makers = [
+        _inexact,
+        _gpdmm,
+        _gpdmm,
+        _agpdmm,
+        _agpdmm,
+        _scaffold,
+        _fedavg,
+        _fedprox,
+        _feddyn,
+        _descent,
+    ]
     maker = pick(rng, [_exact, *makers]) if two.smooth else _exact
     variant = maker(rng, two.L)
     h, prox = _regulariser(rng, two.L, d) if variant.regularised else (None, twins.no_regulariser)

@@ -81,6 +81,8 @@ METHODS: list[pdmm.Method] = [
     pdmm.AGPDMM(0.4, 3),
     pdmm.Scaffold(0.4, 3, server_step=0.9),
     pdmm.FedAvg(0.4, 3),
+    pdmm.FedProx(0.3, 3, 0.5),
+    pdmm.FedDyn(0.3, 3, 0.5),
     pdmm.GradientDescent(0.5),
 ]
 

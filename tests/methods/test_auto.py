@@ -146,6 +146,9 @@ def test_safe_steps_are_at_most_one_over_l() -> None:
             assert method.step_size == pytest.approx(2 / (ends[0] + ends[-1]))
         elif name.startswith("InexactFedSplit"):
             assert method.step_size <= 1.5 / (L + method.penalty)
+        elif name in ("FedProx", "FedDyn"):
+            weight = method.mu if name == "FedProx" else method.alpha
+            assert method.step_size == pytest.approx(1 / (L + weight))
         else:
             assert method.step_size == pytest.approx(1 / L)
 

@@ -28,6 +28,10 @@ GOOD: list[Method] = [
     pdmm.Scaffold(0.1, 5, send_control=True),
     pdmm.FedAvg(),
     pdmm.FedAvg(0.3, 5),
+    pdmm.FedProx(),
+    pdmm.FedProx(0.2, 5, mu=0.0),
+    pdmm.FedDyn(),
+    pdmm.FedDyn(0.2, 5, alpha=0.5),
     pdmm.GradientDescent(),
     pdmm.GradientDescent(3.0),
 ]

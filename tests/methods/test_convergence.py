@@ -120,6 +120,7 @@ def _method(name: str, case: Case) -> Method:
         "AGPDMM relaxed": pdmm.AGPDMM(eta, 5, relaxation=0.5),
         "gradient descent": pdmm.GradientDescent(eta),
         "SCAFFOLD": pdmm.Scaffold(0.2 / L, 4),
+        "FedDyn": pdmm.FedDyn(1 / (L + rho), 10, rho),
         "SCAFFOLD, server step": pdmm.Scaffold(0.2 / L, 4, server_step=0.8),
     }
     return methods[name]
@@ -168,7 +169,7 @@ def _gaps(name: str, case: Case, x_star: Vector, **settings: Any) -> Vector:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*CONVERGENT, "SCAFFOLD", "SCAFFOLD, server step"])
+@pytest.mark.parametrize("name", [*CONVERGENT, "SCAFFOLD", "SCAFFOLD, server step", "FedDyn"])
 @pytest.mark.parametrize(
     ("problem", "weighted"),
     [("least squares", False), ("least squares", True), ("softmax", True)],
@@ -274,12 +275,13 @@ def test_reaches_the_regularised_optimum(problem: str, h: str, name: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", CASES)
-@pytest.mark.parametrize("name", ["FedAvg", "Inexact FedSplit"])
+@pytest.mark.parametrize("name", ["FedAvg", "FedProx", "Inexact FedSplit"])
 def test_stalls_away_from_the_optimum(name: str, problem: str) -> None:
     case = CASES[problem]
     L, rho = case.L, float(np.sqrt(case.L * case.mu))
     methods: dict[str, Method] = {
         "FedAvg": pdmm.FedAvg(0.5 / L, 5),
+        "FedProx": pdmm.FedProx(1 / (L + rho), 5, rho),
         "Inexact FedSplit": pdmm.InexactFedSplit(1 / rho, 1 / (L + rho), 3, start="anchor"),
     }
     result = pdmm.solve(

@@ -187,6 +187,23 @@ def _fedavg(K: int) -> Variant:
     return variant
 
 
+def _fedprox(K: int) -> Variant:
+    def variant(L: float) -> tuple[Method, Twin]:
+        eta, mu = 0.4 / L, 0.7 * L
+        return pdmm.FedProx(eta, K, mu), lambda net, R: twins.fedprox(net, R, eta, K, mu)
+
+    return variant
+
+
+def _feddyn(K: int, scale: float) -> Variant:
+    def variant(L: float) -> tuple[Method, Twin]:
+        alpha = scale * L
+        eta = 0.9 / (L + alpha)
+        return pdmm.FedDyn(eta, K, alpha), lambda net, R: twins.feddyn(net, R, eta, K, alpha)
+
+    return variant
+
+
 def _gradient_descent(L: float) -> tuple[Method, Twin]:
     eta = 0.8 / L
     return pdmm.GradientDescent(eta), lambda net, R: twins.gradient_descent(net, R, eta)
@@ -222,6 +239,9 @@ BASELINES: dict[str, Variant] = {
     "SCAFFOLD, server step 0.7": _scaffold(4, 0.7),
     "FedAvg": _fedavg(3),
     "FedAvg, K = 1": _fedavg(1),
+    "FedProx": _fedprox(3),
+    "FedDyn": _feddyn(3, 0.5),
+    "FedDyn, alpha, many steps": _feddyn(7, 0.2),
 }
 VARIANTS = {**EXACT, **FAMILY, **BASELINES, "gradient descent": _gradient_descent}
 REGULARISABLE = {**EXACT, **FAMILY, "gradient descent": _gradient_descent}

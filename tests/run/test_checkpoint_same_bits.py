@@ -77,6 +77,8 @@ METHODS: dict[str, pdmm.Method] = {
     "Scaffold": pdmm.Scaffold(step_size=0.02, local_steps=3),
     "Scaffold both": pdmm.Scaffold(step_size=0.02, local_steps=3, send_control=True),
     "FedAvg": pdmm.FedAvg(step_size=0.02, local_steps=3),
+    "FedProx": pdmm.FedProx(step_size=0.02, local_steps=3, mu=2.0),
+    "FedDyn": pdmm.FedDyn(step_size=0.02, local_steps=3, alpha=10.0),
     "GradientDescent": pdmm.GradientDescent(step_size=0.05),
 }
 LINKS: dict[str, dict[str, Any]] = {

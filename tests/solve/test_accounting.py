@@ -20,6 +20,8 @@ VECTORS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {  # (down, up): o
     "AGPDMM": ((1, 1), (2, 1)),
     "Scaffold": ((2, 1), (2, 2)),
     "FedAvg": ((1, 1), (1, 1)),
+    "FedProx": ((1, 1), (1, 1)),
+    "FedDyn": ((1, 1), (1, 1)),
     "GradientDescent": ((1, 1), (1, 1)),
 }
 

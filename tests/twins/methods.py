@@ -16,6 +16,12 @@ Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Gradient = Callable[[int, Vector, int], Vector]
 Prox = Callable[[int, Vector, float], Vector]
+Eta = float | Callable[[int], float]
+
+
+def of_round(eta: Eta, r: int) -> float:
+    """A step size, which may be a callable of the round, from 1 on; r counts from 0."""
+    return eta(r + 1) if callable(eta) else eta
 
 
 def no_regulariser(v: Vector, t: float) -> Vector:
@@ -132,25 +138,26 @@ def inexact_fedsplit(
 def gpdmm(
     net: Network,
     rounds: int,
-    eta: float,
+    eta: Eta,
     K: int,
     rho: float | None = None,
     iterate: str = "mean",
     relaxation: float = 1.0,
 ) -> list[Vector]:
     if rho is None:
-        rho = 1 / (K * eta)  # Alg. 1, line 1
+        rho = 1 / (K * of_round(eta, 0))  # Alg. 1, line 1
     x_s, z, lam_s = _start(net, rho)
     x_own = [net.x0.copy() for _ in range(net.m)]  # Alg. 1, line 1: x_i^{0,K}
     result = []
     for r in range(rounds):  # Alg. 1, line 2
+        step = of_round(eta, r)
         x, lam, uploads = [], [], []
         for i in range(net.m):  # Alg. 1, line 4
             x_k = x_own[i]  # Alg. 1, line 5
             iterates = []
             for k in range(K):  # Alg. 1, line 6
                 slope = net.gradient(i, x_k, r * K + k) + rho * (x_k - x_s) + lam_s[i]
-                x_k = x_k - slope / (1 / eta + rho)  # Alg. 1, line 7
+                x_k = x_k - slope / (1 / step + rho)  # Alg. 1, line 7
                 iterates.append(x_k)
             x_own[i] = x_k
             x.append(
@@ -169,22 +176,23 @@ def gpdmm(
 def agpdmm(
     net: Network,
     rounds: int,
-    eta: float,
+    eta: Eta,
     K: int,
     rho: float | None = None,
     relaxation: float = 1.0,
 ) -> list[Vector]:
     if rho is None:
-        rho = 1 / (K * eta)  # Alg. 2, line 1
+        rho = 1 / (K * of_round(eta, 0))  # Alg. 2, line 1
     x_s, z, lam_s = _start(net, rho)
     result = []
     for r in range(rounds):  # Alg. 2, line 2
+        step = of_round(eta, r)
         x, lam, uploads = [], [], []
         for i in range(net.m):  # Alg. 2, line 4
             x_k = x_s  # Alg. 2, line 5
             for k in range(K):  # Alg. 2, line 6
                 slope = net.gradient(i, x_k, r * K + k) + rho * (x_k - x_s) + lam_s[i]
-                x_k = x_k - slope / (1 / eta + rho)  # Alg. 2, line 7
+                x_k = x_k - slope / (1 / step + rho)  # Alg. 2, line 7
             x.append(x_k)
             lam.append(rho * (x_s - x[i]) - lam_s[i])  # Alg. 2, line 9
             uploads.append(_relaxed(relaxation, x[i], lam[i], z[i], rho))  # Alg. 2, line 10
@@ -196,17 +204,18 @@ def agpdmm(
     return result
 
 
-def scaffold(net: Network, rounds: int, eta: float, K: int, eta_g: float = 1.0) -> list[Vector]:
+def scaffold(net: Network, rounds: int, eta: Eta, K: int, eta_g: float = 1.0) -> list[Vector]:
     x_s, c = net.x0.copy(), np.zeros_like(net.x0)
     c_own = [np.zeros_like(net.x0) for _ in range(net.m)]
     result = []
     for r in range(rounds):
+        step = of_round(eta, r)
         changes_x, changes_c = [], []
         for i in range(net.m):
             x = x_s
             for k in range(K):  # eq. SCAFFOLD_client_update
-                x = x - eta * (net.gradient(i, x, r * K + k) - c_own[i] + c)
-            c_new = c_own[i] - c + (x_s - x) / (K * eta)
+                x = x - step * (net.gradient(i, x, r * K + k) - c_own[i] + c)
+            c_new = c_own[i] - c + (x_s - x) / (K * step)
             changes_x.append(x - x_s)
             changes_c.append(c_new - c_own[i])
             c_own[i] = c_new
@@ -216,27 +225,65 @@ def scaffold(net: Network, rounds: int, eta: float, K: int, eta_g: float = 1.0) 
     return result
 
 
-def fedavg(net: Network, rounds: int, eta: float, K: int) -> list[Vector]:
+def fedavg(net: Network, rounds: int, eta: Eta, K: int) -> list[Vector]:
     x_s = net.x0.copy()
     result = []
     for r in range(rounds):
+        step = of_round(eta, r)
         uploads = []
         for i in range(net.m):
             x = x_s
             for k in range(K):
-                x = x - eta * net.gradient(i, x, r * K + k)
+                x = x - step * net.gradient(i, x, r * K + k)
             uploads.append(x)
         x_s = net.mean(uploads)
         result.append(x_s)
     return result
 
 
-def gradient_descent(net: Network, rounds: int, eta: float) -> list[Vector]:
+def fedprox(net: Network, rounds: int, eta: Eta, K: int, mu: float) -> list[Vector]:
     x_s = net.x0.copy()
     result = []
     for r in range(rounds):
+        step = of_round(eta, r)
+        uploads = []
+        for i in range(net.m):
+            x = x_s
+            for k in range(K):
+                x = x - step * (net.gradient(i, x, r * K + k) + mu * (x - x_s))
+            uploads.append(x)
+        x_s = net.mean(uploads)
+        result.append(x_s)
+    return result
+
+
+def feddyn(net: Network, rounds: int, eta: Eta, K: int, alpha: float) -> list[Vector]:
+    x_s, h = net.x0.copy(), np.zeros_like(net.x0)
+    g = [np.zeros_like(net.x0) for _ in range(net.m)]
+    result = []
+    for r in range(rounds):
+        step = of_round(eta, r)
+        uploads = []
+        for i in range(net.m):
+            x = x_s
+            for k in range(K):
+                x = x - step * (net.gradient(i, x, r * K + k) - g[i] + alpha * (x - x_s))
+            g[i] = g[i] - alpha * (x - x_s)
+            uploads.append(x)
+        mean = net.mean(uploads)
+        h = h - alpha * (mean - x_s)
+        x_s = mean - h / alpha
+        result.append(x_s)
+    return result
+
+
+def gradient_descent(net: Network, rounds: int, eta: Eta) -> list[Vector]:
+    x_s = net.x0.copy()
+    result = []
+    for r in range(rounds):
+        step = of_round(eta, r)
         gradients = [net.gradient(i, x_s, r) for i in range(net.m)]
-        x_s = net.server_prox(x_s - eta * net.mean(gradients), eta / net.total_weight)
+        x_s = net.server_prox(x_s - step * net.mean(gradients), step / net.total_weight)
         result.append(x_s)
     return result
 

@@ -199,6 +199,60 @@ class FedAvg:
 
 
 @dataclass
+class FedProx(FedAvg):
+    """FedAvg with a pull towards x_s."""
+
+    mu: float = 1.0
+
+    def work(
+        self, net: Network, i: int, message: State, memory: State, steps: int, done: int
+    ) -> tuple[State, State]:
+        x = message["x"]
+        for k in range(steps):
+            x = x - self.eta * (net.gradient(i, x, done + k) + self.mu * (x - message["x"]))
+        return {"dx": x - message["x"]}, {}
+
+
+@dataclass
+class FedDyn:
+    """FedDyn: those that took part move h, by their share of all clients."""
+
+    eta: float
+    alpha: float
+
+    def server_start(self, net: Network) -> State:
+        return {"x": net.x0.copy(), "h": 0 * net.x0}
+
+    def message(self, server: State) -> State:
+        return {"x": server["x"]}
+
+    def client_start(self, net: Network) -> State:
+        return {"g": 0 * net.x0}
+
+    def work(
+        self, net: Network, i: int, message: State, memory: State, steps: int, done: int
+    ) -> tuple[State, State]:
+        x = message["x"]
+        for k in range(steps):
+            slope = net.gradient(i, x, done + k) - memory["g"] + self.alpha * (x - message["x"])
+            x = x - self.eta * slope
+        return {"dx": x - message["x"]}, {}
+
+    def accept(self, memory: State, more: State, upload: State, message: State) -> State:
+        return {"g": memory["g"] - self.alpha * upload["dx"]}
+
+    def server(
+        self, net: Network, server: State, message: State, uploads: dict[int, State]
+    ) -> State:
+        weight = sum(net.weights[i] for i in uploads)
+        x, h = server["x"], server["h"]
+        for i, upload in uploads.items():
+            x = x + net.weights[i] * upload["dx"] / weight
+            h = h - self.alpha * net.weights[i] * upload["dx"] / net.total_weight
+        return {"x": x - h / self.alpha, "h": h}
+
+
+@dataclass
 class Client:
     """What one client has."""
 

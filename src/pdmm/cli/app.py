@@ -98,7 +98,11 @@ def demo(
 @app.command()
 def reproduce(
     what: Annotated[
-        str, typer.Argument(help="fig1, fig2, fig3, table1, theorem1, network or all.")
+        str,
+        typer.Argument(
+            help="fig1, fig2, fig3, table1, theorem1, network or all; networks, networks-mlp or "
+            "networks-cnn, which are not among all."
+        ),
     ],
     quick: Annotated[bool, typer.Option(help="A small version of it, in two minutes.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for runs, figures and report.")] = None,
@@ -143,7 +147,7 @@ def reproduce(
                 lambda label, cost: bar.update(task, advance=cost, description=label),
                 mpi,
             )
-    except DataError as error:
+    except (DataError, ImportError) as error:
         notes = getattr(error, "__notes__", [])
         console.print("\n".join([str(error), *notes]), soft_wrap=True)
         raise typer.Exit(1) from None

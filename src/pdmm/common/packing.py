@@ -33,7 +33,8 @@ def pack(value: Any, arrays: Arrays, name: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         kept = {f.name: getattr(value, f.name) for f in fields(value)}
         kind = type(value).__name__
-        word = "class" if _KEEPABLE.get(kind) is type(value) else "code"  # a user's own
+        own = _KEEPABLE.get(kind) is not type(value)  # a user's own
+        word = "code" if own or any(map(callable, kept.values())) else "class"
         return {word: kind, "fields": pack(kept, arrays, name)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

@@ -35,6 +35,8 @@ class Terms(NamedTuple):
     rounds: int
     regulariser: Any
     """None, or what the server's proximal step is of."""
+    seed: int = 0
+    """Of the clients' own random choices."""
 
 
 class Clients(ABC):
@@ -59,6 +61,8 @@ class Clients(ABC):
     """How many vectors an eigenbasis that exact steps need would have, per client."""
     team: Team = ALONE
     """The processes that share the run."""
+    computes_x: bool = False
+    """Whether each client's site makes the server's step itself."""
     may_be_silent: bool = False
     """Whether a client may be away while the run goes on."""
     curved: bool = False
@@ -69,6 +73,10 @@ class Clients(ABC):
     """Whether F is a likelihood, for which errors are measured in standard errors."""
     intercepts: npt.NDArray[np.int64] | None = None
     """Which entry of x is the intercept of each."""
+    convex: bool = True
+    """Whether their functions are meant to be convex."""
+    x0: Vector | None = None
+    """Where a run starts that is given no start; None stands for 0."""
     at_hand: bool = False
     """Whether asking them for F costs no message: then it need not wait for the next round."""
     no_checkpoint: str = ""
@@ -188,6 +196,10 @@ class Clients(ABC):
 
     def telemetry(self) -> dict[str, float]:
         """Numbers that belong in the history."""
+        return {}
+
+    def measures(self, x: Floats) -> dict[str, float]:
+        """What else the history has of x."""
         return {}
 
     # --- F, outside of rounds ---------------------------------------------------------------

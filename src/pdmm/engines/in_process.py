@@ -11,7 +11,7 @@ from pdmm.common.threads import Threads
 from pdmm.common.variables import Variables
 from pdmm.engines.broadcasts import Broadcasts
 from pdmm.engines.client_tables import Table, Tables
-from pdmm.engines.clients import Clients, Vector, steepest
+from pdmm.engines.clients import Clients, Terms, Vector, steepest
 from pdmm.engines.exchange import Evaluation, Outcome, Question, Sums, add
 from pdmm.engines.workplace import Workplace
 from pdmm.links.links import Links
@@ -54,6 +54,8 @@ class InProcess(Clients):
         self.curved = problem.curved
         self.likelihood = problem.likelihood
         self.intercepts = problem.intercepts
+        self.convex = problem.convex
+        self.x0 = problem.x0
         self.at_hand = team.size == 1
         self.reaches_all = not isinstance(problem, Lazy)
         self.links = Links(problem.clients)
@@ -73,6 +75,9 @@ class InProcess(Clients):
         self.team.agree(self.problem.check_data)
         with Threads(threads) as self.threads:
             yield
+
+    def open(self, terms: Terms) -> None:
+        self.problem.begin(terms.seed, self.first)
 
     # --- what is known of their functions ---------------------------------------------------
 
@@ -200,7 +205,15 @@ class InProcess(Clients):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        return tuple(self.links.remarks)
+        return (*self.links.remarks, *self.problem.remarks)
+
+    def measures(self, x: Floats) -> dict[str, float]:
+        found: dict[str, float] = {}
+        if self.problem.evaluates:
+            found = dict(self.team.first(lambda: self.problem.measures(x)))
+        if self.problem.gradient_norm:
+            found["gradient_norm"] = float(np.linalg.norm(self.gradient(x)))
+        return found
 
     # --- F ----------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ computes with is what the site itself has put into its start-up kit.
 import json
 import logging
 import re
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ from pdmm.flare.ownership import OWNER
 from pdmm.flare.private_errors import TOLD, keep_error, keep_others_out
 from pdmm.flare.reports import Reports
 from pdmm.privacy.refusals import Refused
+
+# Where PyTorch is installed, FLARE would load it in each job's processes, which takes seconds, for
+# tensors that no job of pdmm sends.
+for part in ("decomposers", "tensor_downloader"):
+    sys.modules.setdefault(f"nvflare.app_opt.pt.{part}", None)  # type: ignore[arg-type]
 
 PROGRESS = "pdmm_progress"  # the app command by which an admin asks how far a run is
 RESULT = "pdmm"  # the folder of a job's result, and of a server's kit, that is ours

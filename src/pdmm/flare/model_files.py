@@ -1,7 +1,9 @@
 """The files that a run of a federation leaves at the researcher: a model, and its history."""
 
 import json
+import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
+from safetensors.numpy import save
 
 from pdmm.common.whole_files import write_together
+from pdmm.engines.sites.told_parameters import Parameters
 from pdmm.flare.following import Times
+
+PARAMETERS = "parameters"  # in what a result says: their names, in the order of x
 
 
 @dataclass(frozen=True)
@@ -28,11 +34,40 @@ class Model:
     """How long FLARE and the run took, where this call submitted it."""
 
 
+def model_bytes(
+    x: npt.NDArray[Any], parameters: Parameters | None, said: Mapping[str, Any]
+) -> bytes:
+    """A model as a file of safetensors: the tensor x, or a state_dict where a module is trained.
+
+    Args:
+        x: the model.
+        parameters: names and shapes of a module's parameters; None where x is no module's.
+        said: of how it came about.
+    """
+    tensors = {"x": x} if parameters is None else state_dict(x, parameters)
+    names = None if parameters is None else [name for name, _ in parameters]
+    told = json.dumps({**said, PARAMETERS: names})
+    return save(tensors, metadata={"format": "pdmm model", "result": told})
+
+
+def state_dict(x: npt.NDArray[Any], parameters: Parameters) -> dict[str, npt.NDArray[np.float32]]:
+    """The parts of x, under their names and in their shapes."""
+    found = {}
+    at = 0
+    for name, shape in parameters:
+        end = at + math.prod(shape)
+        found[name] = x[at:end].reshape(shape).astype(np.float32)
+        at = end
+    return found
+
+
 def read_model(path: Path, restarts: int = 0) -> Model:
     """A model that was written by a run of a federation."""
     with safe_open(path, framework="numpy") as file:
         said = json.loads((file.metadata() or {}).get("result", "{}"))
-        return Model(np.array(file.get_tensor("x")), said, restarts)
+        names = said.get(PARAMETERS) or ["x"]
+        x = np.concatenate([np.ravel(file.get_tensor(name)) for name in names])
+        return Model(x, said, restarts)
 
 
 def history_path(out: Path) -> Path:

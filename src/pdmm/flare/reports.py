@@ -14,6 +14,7 @@ KEPT = 500  # rounds of which each can still be told, to an onlooker who looks n
 # What the sites are asked for before the first round, by the verb of the question.
 PHASES = {
     "hello": "asking the sites for their problems",
+    "start": "asking for the start of the sites' model",
     "table": "asking the sites to open their tables",
     "check": "asking the sites whether they can take part",
     "join": "having the sites make sure of each other",

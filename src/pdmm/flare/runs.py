@@ -70,14 +70,15 @@ def settings(
     verify: str = "server",
     secure: bool | Literal["auto"] = "auto",
     every: int = 10,
+    seed: int = 0,
     run: str | None = None,
 ) -> dict[str, Any]:
     """What a job is told, checked before it travels. See ``pdmm federate submit --help``."""
     packed = pack(method, {}, "method")
     if isinstance(packed, dict) and "code" in packed:
         raise ValueError(
-            f"method is a {packed['code']} of your own: a job carries no code, so it must be one "
-            f"of {', '.join(method_names())}"
+            f"method is a {packed['code']} with code of your own, which no job carries: it must be "
+            f"one of {', '.join(method_names())}"
         )
     arrays: Arrays = {}
     held = pack(regulariser, arrays, "regulariser")
@@ -102,6 +103,7 @@ def settings(
         "verify": verify,
         "secure": switch("secure", secure),
         "every": whole("every", every, at_least=1),
+        "seed": whole("seed", seed, at_least=0),
     }
 
 

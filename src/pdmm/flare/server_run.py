@@ -5,13 +5,12 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from safetensors.numpy import save
 
 import pdmm
 from pdmm.common.lock import Lock
@@ -19,6 +18,7 @@ from pdmm.common.packing import pack, unpack
 from pdmm.common.whole_files import private_folder, write_together, write_whole
 from pdmm.engines.sites.roster import Connection
 from pdmm.engines.sites.sites import Sites
+from pdmm.flare.model_files import model_bytes
 from pdmm.flare.ownership import OWNER, TOKEN, check_owner
 
 CHECKPOINT, SETTINGS = "run.safetensors", "settings.json"  # in the folder of a run
@@ -147,7 +147,7 @@ def _solved(
         given["rounds"] = settings["more_rounds"]
     return pdmm.solve(
         sites,
-        unpack(settings["method"], {}),
+        _method(settings, sites),
         regulariser=unpack(settings["regulariser"], arrays),
         weights=_weights(settings["weights"], sites),
         # Where the sites alone know what they remember, a run that ends early begins again.
@@ -155,6 +155,26 @@ def _solved(
         callback=tell,
         **given,
     )
+
+
+def _method(settings: dict[str, Any], sites: Sites) -> Any:
+    """The method, whose rho is 1/(K step_size) where nothing is known to choose it by."""
+    method = unpack(settings["method"], {})
+    return replace(method, rho=None) if _no_auto_rho(method, sites) else method
+
+
+def _no_auto_rho(method: Any, sites: Sites) -> bool:
+    """Whether rho, which is "auto" where nobody says anything, can be chosen by no constants."""
+    gradient_steps = isinstance(method, pdmm.AGPDMM | pdmm.GPDMM)
+    return gradient_steps and method.rho == "auto" and not sites.convex
+
+
+def _own_rho(result: pdmm.Result, settings: dict[str, Any], sites: Sites) -> list[str]:
+    """What the model says of a rho that was chosen by no constants."""
+    if not _no_auto_rho(unpack(settings["method"], {}), sites):
+        return []
+    rho = cast(pdmm.AGPDMM, result.method).penalty
+    return [f"rho {rho:.3g}, 1/(local_steps step_size): the loss need not be convex"]
 
 
 class Teller:
@@ -248,10 +268,10 @@ def _model(result: pdmm.Result, sites: Sites, settings: dict[str, Any]) -> bytes
         "proviso": certificate.proviso,
         "bytes": int(history["bytes_up"][-1] + history["bytes_down"][-1]),
         "sites": {name: place.stop - place.start for name, place in sites.places.items()},
-        "choices": [*result.choices, *_begun_again(settings)],
+        "choices": [*result.choices, *_own_rho(result, settings, sites), *_begun_again(settings)],
         "shares": None if result.sites is None else [asdict(row) for row in result.sites],
         "run": settings["run"],
         OWNER: settings.get(OWNER),
         TOKEN: settings.get(TOKEN),
     }
-    return save({"x": result.x}, metadata={"format": "pdmm model", "result": json.dumps(said)})
+    return model_bytes(result.x, sites.parameters, said)

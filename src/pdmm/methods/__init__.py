@@ -4,6 +4,8 @@ from pdmm.methods.agpdmm import AGPDMM
 from pdmm.methods.base import Method
 from pdmm.methods.checking import check
 from pdmm.methods.fedavg import FedAvg
+from pdmm.methods.feddyn import FedDyn
+from pdmm.methods.fedprox import FedProx
 from pdmm.methods.fedsplit import FedSplit
 from pdmm.methods.gpdmm import GPDMM
 from pdmm.methods.gradient_descent import GradientDescent
@@ -19,6 +21,8 @@ __all__ = [
     "LBFGS",
     "PDMM",
     "FedAvg",
+    "FedDyn",
+    "FedProx",
     "FedSplit",
     "GradientDescent",
     "InexactFedSplit",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pdmm.methods.base import Array, Auto, Nothing, Oracle
+from pdmm.methods.base import Array, Auto, Nothing, Oracle, StepSize
 from pdmm.methods.family import Acceleration, GradientFamily, Memory, Metric
 from pdmm.methods.registry import register
 
@@ -16,7 +16,7 @@ class AGPDMM(GradientFamily):
     work out lam_{s|i} itself, so here one vector goes down, with identical iterates.
 
     Args:
-        step_size: eta; at most 1/L, which "auto" takes.
+        step_size: eta; at most 1/L, which "auto" takes; or a callable of the round.
         local_steps: K, gradient steps per round; "auto" takes enough for a nearly exact
             step. With K = 1 this is gradient descent.
         rho: weight of the quadratic term; None means 1/(K eta), as in the paper; "auto"
@@ -32,7 +32,7 @@ class AGPDMM(GradientFamily):
         Zhang, Niwa, Kleijn, Section IV-B, Algorithm 2.
     """
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     local_steps: int | Auto = "auto"
     rho: float | Auto | None = None
     relaxation: float = 1.0

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 from pdmm.common.checks import is_auto
 from pdmm.methods.known import Known
@@ -26,7 +26,7 @@ class Automatic:
     order and all others after them, so that a rule finds numbers in those before its own.
     """
 
-    FIRST = ("rho", "gamma", "step_size", "local_steps")
+    FIRST: ClassVar[tuple[str, ...]] = ("rho", "gamma", "step_size", "local_steps")
 
     def with_parameters(self, **values: Any) -> Self:
         """Return the same method with other values of some parameters."""

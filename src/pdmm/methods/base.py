@@ -25,6 +25,7 @@ from pdmm.common.caller import warn_caller
 from pdmm.common.checks import is_auto, moderate, whole
 from pdmm.methods.automatic import Automatic, Reasons
 from pdmm.methods.known import Known
+from pdmm.methods.schedule import Schedule
 
 if TYPE_CHECKING:
     # A type variable can have a default only from Python 3.13 on, but type checkers know it
@@ -48,6 +49,7 @@ else:
 Array: TypeAlias = Any  # NumPy, PyTorch or JAX: methods only add and scale
 Prox: TypeAlias = Callable[[Array, float], Array]  # prox(v, t): prox of t h / (total weight) at v
 Auto: TypeAlias = Literal["auto"]  # a parameter that pdmm.solve chooses
+StepSize: TypeAlias = float | Auto | Schedule
 
 
 class Oracle(Protocol):
@@ -282,6 +284,14 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
         """The method for messages that are rounded, and what had to change."""
         return self, ()
 
+    def for_changing_steps(self) -> tuple["Method", Reasons]:
+        """The method for step sizes that change while uploads are on their way."""
+        return self, ()
+
+    def with_step(self, step_size: float) -> Self:
+        """The method with another step size, and all else as it is."""
+        return self.with_parameters(step_size=step_size)
+
     def with_smaller_steps(self, largest: float) -> Self:
         """The method with a step size for a larger L, which was met during the run."""
         if largest * getattr(self, "step_size", 0.0) <= 1:
@@ -342,7 +352,7 @@ class Method(Automatic, ABC, Generic[Server, Memory, Message, Upload, Draft]):
 class GradientSteps(Method[Server, Memory, Message, Upload, Draft]):
     """A method whose clients take ``local_steps`` gradient steps of ``step_size`` a round."""
 
-    step_size: float | Auto
+    step_size: StepSize
     local_steps: int | Auto
 
     @property
@@ -369,14 +379,16 @@ class GradientSteps(Method[Server, Memory, Message, Upload, Draft]):
 
     def check_steps(self) -> None:
         """Refuse a step size that is not positive or is absurd, and fewer than one local step."""
-        if not is_auto(self.step_size):
+        if not is_auto(self.step_size) and not callable(self.step_size):
             self.settle(step_size=moderate("step_size", self.step_size))
         if not is_auto(self.local_steps):
             self.settle(local_steps=whole("local_steps", self.local_steps, at_least=1))
 
 
-def settled(name: str, value: float | str | None) -> float:
+def settled(name: str, value: StepSize | None) -> float:
     """A parameter that is a number by now."""
+    if callable(value):
+        raise ValueError(f"{name} is a callable of the round: only pdmm.solve knows the round")
     if value is None or isinstance(value, str):
         raise ValueError(
             f"{name} is {value!r}: only pdmm.solve can choose it; the numbers that it took are in "

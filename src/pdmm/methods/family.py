@@ -224,6 +224,11 @@ class GradientFamily(GradientSteps, Family):
     def with_penalty(self, rho: float) -> Self:
         return self.with_parameters(rho=rho)
 
+    def with_step(self, step_size: float) -> Self:
+        if self.rho is None and not callable(self.step_size):
+            return self.with_penalty(self.penalty).with_step(step_size)  # rho is to stay
+        return super().with_step(step_size)
+
     def with_smaller_steps(self, largest: float) -> Self:
         smaller = super().with_smaller_steps(largest)
         if smaller is self:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pdmm.methods.automatic import Chosen
-from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox
+from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox, StepSize
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
@@ -30,7 +30,8 @@ class FedAvg(GradientSteps):
     of rounds: the local steps drift towards each client's own optimum.
 
     Args:
-        step_size: eta of the local steps; "auto" takes 1/L.
+        step_size: eta of the local steps; "auto" takes 1/L. A callable of the round, such as
+            ``lambda r: 0.1 / r**0.5``, makes it smaller from round to round.
         local_steps: K, gradient steps per round; "auto" takes 1, with which it converges.
 
     References:
@@ -38,7 +39,7 @@ class FedAvg(GradientSteps):
         decentralized data", AISTATS 2017.
     """
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     local_steps: int | Auto = "auto"
 
     paper_vectors = (1, 1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pdmm.common.checks import one_of
-from pdmm.methods.base import Array, Auto, Oracle
+from pdmm.methods.base import Array, Auto, Oracle, StepSize
 from pdmm.methods.family import Acceleration, GradientFamily, Metric, Upload
 from pdmm.methods.registry import register
 
@@ -28,7 +28,7 @@ class GPDMM(GradientFamily):
     """Gradient-based PDMM: K gradient steps a round, from the client's own last iterate.
 
     Args:
-        step_size: eta; at most 1/L, which "auto" takes.
+        step_size: eta; at most 1/L, which "auto" takes; or a callable of the round.
         local_steps: K, gradient steps per round; "auto" takes enough for a nearly exact step.
         rho: weight of the quadratic term; None means 1/(K eta), as in the paper; "auto"
             starts at sqrt(L mu) and adapts it during the run.
@@ -45,7 +45,7 @@ class GPDMM(GradientFamily):
         Zhang, Niwa, Kleijn, Section IV-A, Algorithm 1, Theorems 1 and 2.
     """
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     local_steps: int | Auto = "auto"
     rho: float | Auto | None = None
     iterate: Literal["mean", "last"] = "mean"

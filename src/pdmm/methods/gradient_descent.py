@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pdmm.common.checks import is_auto, moderate
 from pdmm.methods.automatic import Chosen
-from pdmm.methods.base import Array, Auto, Method, Nothing, Oracle, Prox, settled
+from pdmm.methods.base import Array, Method, Nothing, Oracle, Prox, StepSize, settled
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
@@ -35,12 +35,12 @@ class GradientDescent(Method):
             2/(L + mu) of the mean.
     """
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
 
     paper_vectors = (1, 1)
 
     def __post_init__(self) -> None:
-        if not is_auto(self.step_size):
+        if not is_auto(self.step_size) and not callable(self.step_size):
             self.settle(step_size=moderate("step_size", self.step_size))
 
     def auto_step_size(self, known: Known, adaptive: bool) -> Chosen:

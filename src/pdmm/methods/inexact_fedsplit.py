@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pdmm.common.checks import is_auto, moderate, one_of
 from pdmm.methods.automatic import Chosen, Reasons, steps_of_nearly_exact
-from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, settled
+from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, StepSize, settled
 from pdmm.methods.family import Acceleration, Family, Memory
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
@@ -34,7 +34,7 @@ class InexactFedSplit(GradientSteps, Family):
     """
 
     gamma: float | Auto = "auto"
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     local_steps: int | Auto = "auto"
     start: Literal["anchor", "server"] = "anchor"
     relaxation: float = 1.0

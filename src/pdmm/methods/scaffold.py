@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pdmm.common.checks import moderate
 from pdmm.methods.automatic import Chosen, Reasons
-from pdmm.methods.base import Array, Auto, GradientSteps, Method, Oracle, Prox
+from pdmm.methods.base import Array, Auto, GradientSteps, Method, Oracle, Prox, StepSize
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
@@ -52,7 +52,7 @@ class Scaffold(GradientSteps):
     identical iterates, and both counts are in the history.
 
     Args:
-        step_size: eta of the local steps; "auto" takes 1/L.
+        step_size: eta of the local steps; "auto" takes 1/L; or a callable of the round.
         local_steps: K, gradient steps per round; "auto" takes 10.
         server_step: eta_g, by which the server scales the mean of the changes.
         send_control: whether c_i' - c_i goes up too, as published. It must, where clients take
@@ -63,7 +63,7 @@ class Scaffold(GradientSteps):
         learning", ICML 2020.
     """
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     local_steps: int | Auto = "auto"
     server_step: float = 1.0
     send_control: bool = False
@@ -88,6 +88,9 @@ class Scaffold(GradientSteps):
 
     def for_rounding(self) -> tuple[Method, Reasons]:
         return self._sending_control("messages are rounded")
+
+    def for_changing_steps(self) -> tuple[Method, Reasons]:
+        return self._sending_control("step sizes change while uploads may be on their way")
 
     def _sending_control(self, where: str) -> tuple[Method, Reasons]:
         """Send both vectors up, where the second does not follow from the first."""

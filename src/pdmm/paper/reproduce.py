@@ -5,6 +5,7 @@ import io
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +13,16 @@ from pdmm.common.whole_files import write_whole
 from pdmm.data import DataError
 from pdmm.engines import MPI
 from pdmm.paper import fig1, fig2, fig3, network, theorem1
-from pdmm.paper.findings import about_fig1, about_fig2, about_fig3, about_network, about_theorem1
+from pdmm.paper.findings import (
+    about_fig1,
+    about_fig2,
+    about_fig3,
+    about_network,
+    about_networks,
+    about_theorem1,
+)
 from pdmm.paper.jobs import Job, complete
+from pdmm.paper.neural import trials
 from pdmm.paper.store import Columns, Store
 from pdmm.report.document import Section, markdown, page
 
@@ -25,6 +34,8 @@ class Experiment(NamedTuple):
 
     jobs: Callable[[bool], list[Job]]
     section: Callable[[Sequence[tuple[Job, Columns]], Path, bool], Section]
+    then: tuple[Callable[[bool, Sequence[tuple[Job, Columns]]], list[Job]], ...] = ()
+    """Jobs that depend on what came of the first ones, step by step."""
 
 
 EXPERIMENTS = {
@@ -43,16 +54,33 @@ NAMES: dict[str, tuple[str, ...]] = {
     "network": ("network",),
 }
 NAMES["all"] = tuple(EXPERIMENTS)
+for _model, _data in product(trials.MODELS, trials.DATA):
+    EXPERIMENTS[trials.name(_model, _data)] = Experiment(
+        partial(trials.trials, _model, _data),
+        about_networks.section,
+        (partial(trials.tests, _model, _data), partial(trials.rounded, _model, _data)),
+    )
+for _model in trials.MODELS:  # not among all: they need PyTorch, and hours
+    NAMES[f"networks-{_model}"] = trials.names(_model)
+NAMES["networks"] = NAMES["networks-mlp"] + NAMES["networks-cnn"]
+QUICK = {name: NAMES[name][:1] for name in ("networks", "networks-mlp", "networks-cnn")}
 SHARED = ("fig1", "fig2")  # whose runs the ranks of an MPI program can share
+
+
+def experiments(name: str, quick: bool) -> tuple[str, ...]:
+    """The experiments that a name stands for."""
+    return QUICK.get(name, NAMES[name]) if quick else NAMES[name]
 
 
 def cost(name: str, quick: bool) -> float:
     """How much there is to do, in units of which a job's progress is a part."""
-    return sum(_share(experiment, quick) for experiment in NAMES[name])
+    return sum(_share(experiment, quick) for experiment in experiments(name, quick))
 
 
 def _share(experiment: str, quick: bool) -> float:
     # About the seconds that it takes on two cores, so that progress is close to time.
+    if experiment.startswith("networks-"):
+        return 30.0 if quick else 1000.0
     if quick:
         return {"theorem1": 3.0, "network": 10.0}.get(experiment, 30.0)
     seconds = {"fig1": 5.0, "fig2": 390.0, "fig3": 1900.0, "theorem1": 5.0, "network": 60.0}
@@ -86,14 +114,9 @@ def reproduce(
     sections: list[Section] = []
     written: list[Path] = []
     missing: DataError | None = None
-    for experiment in NAMES[name]:
-        wanted = EXPERIMENTS[experiment].jobs(quick)
-        scale = _share(experiment, quick) / sum(job.cost for job in wanted)
-        log.info(
-            "%s: %d runs, those that are finished in %s", experiment, len(wanted), store.folder
-        )
+    for experiment in experiments(name, quick):
         try:
-            runs = complete(wanted, store, partial(_scaled, advance, scale), engine)
+            runs = _runs(experiment, quick, store, advance, engine)
         except DataError as error:
             log.warning("%s: left out, because its data were not found", experiment)
             missing = error
@@ -110,6 +133,28 @@ def reproduce(
         missing.add_note(f"The report in {out} has all that needs no such data.")
         raise missing
     return written
+
+
+def _runs(
+    name: str,
+    quick: bool,
+    store: Store,
+    advance: Callable[[str, float], object],
+    engine: MPI | None,
+) -> list[tuple[Job, Columns]]:
+    """All runs of an experiment, from the store or made now."""
+    experiment = EXPERIMENTS[name]
+    share = _share(name, quick) / (1 + len(experiment.then))  # each step takes about as long
+
+    def of(jobs: list[Job]) -> list[tuple[Job, Columns]]:
+        log.info("%s: %d runs, those that are finished in %s", name, len(jobs), store.folder)
+        scale = share / sum(job.cost for job in jobs)
+        return complete(jobs, store, partial(_scaled, advance, scale), engine)
+
+    runs = of(experiment.jobs(quick))
+    for then in experiment.then:
+        runs += of(then(quick, runs))
+    return runs
 
 
 def _scaled(advance: Callable[[str, float], object], scale: float, label: str, cost: float) -> None:

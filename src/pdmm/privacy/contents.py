@@ -113,8 +113,9 @@ def _uncounted(problem: Problem, rows: int, columns: int) -> Contents:
     counts = getattr(problem, "samples", None)
     if counts is None:
         return Contents(False, rows, columns, rows // problem.clients, None, 0, None)
-    fewest = int(np.min(counts))
-    return Contents(True, int(np.sum(counts)), problem.dimension, fewest, None, 0, None)
+    fewest = int(getattr(problem, "smallest_batch", np.min(counts)))
+    width = int(getattr(problem, "sample_size", problem.dimension))
+    return Contents(True, int(np.sum(counts)), width, fewest, None, 0, None)
 
 
 class _Looked(NamedTuple):

@@ -86,6 +86,13 @@ class Doors(RunLimits):
             if self.study is not None:
                 self.study.confirmed = True
 
+    @contextmanager
+    def telling(self, verb: str) -> Iterator[None]:
+        """The site says something of itself that is no number of its rows."""
+        with self._kept(Question(verb)):
+            self._check_refusals()
+            yield
+
     def check_begun(self) -> None:
         """Refuse a run's question where sites have agreed to questions about their tables alone."""
         if self.surveyed:
@@ -153,6 +160,7 @@ class Doors(RunLimits):
         self._check_regulariser(regulariser, problem, study.verified)
         for reason in self.objections(problem):
             raise Reason(reason, counts=False)
+        self._check_start_of(problem, study)
         self._check_study(study)
         self.check_named(study)
         self.watch_over(problem)
@@ -233,10 +241,15 @@ class Doors(RunLimits):
                 counts=False,
             )
 
+    def _check_start_of(self, problem: Problem, study: Study) -> None:
+        """Refuse a start that somebody else has chosen."""
+        if self.policy.x0 == "any" or not study.x0.any():
+            return
+        if problem.x0 is None or not np.array_equal(problem.x0, study.x0):
+            raise Reason('the run begins at a point of its own, and x0 is "zero"')
+
     def _check_study(self, study: Study) -> None:
         policy = self.policy
-        if policy.x0 == "zero" and study.x0.any():
-            raise Reason('the run begins at a point of its own, and x0 is "zero"')
         if policy.require_verified and not study.verified:
             raise Reason("require_verified is true, and the server computes x", counts=False)
         weights = study.weights

@@ -29,7 +29,9 @@ class Outlook(NamedTuple):
     objections: list[str]
     """Why the table may not be asked about; none if it may."""
     left: float | None
-    """Numbers that may still leave; None where answers can tell no more than that anyway."""
+    """Numbers that may still leave; None where that is not limited."""
+    most: float
+    """Numbers that answers can tell, however many there are; infinite where there is no end."""
     allowed: list[Allowed]
 
 
@@ -50,6 +52,7 @@ def outlook(problem: Problem, policy: Policy, audit: Audit | None = None) -> Out
         parameters=problem.dimension,
         objections=objections,
         left=left,
+        most=doors.most,
         allowed=[] if objections else _studies(problem, policy, left),
     )
 

@@ -89,7 +89,7 @@ class Policy:
     columns: tuple[str, ...] | None = None
     """Names of the columns that a study may use."""
     x0: Literal["zero", "any"] = "zero"
-    """Where a run may begin."""
+    """Where a run may begin; "zero" is 0, or the start that the site's own problem has."""
     min_organisations: int = 3
     """Organisations that take part in a run, this one among them."""
     partners: tuple[str, ...] | None = None

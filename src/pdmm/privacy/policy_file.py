@@ -70,7 +70,7 @@ COMMENTS = {
         "such a problem. The limits above then rest on these numbers."
     ),
     "stated_columns": "",
-    "x0": 'Where a run begins: "zero", or "any". A chosen start is a chosen question.',
+    "x0": 'Where a run begins: "zero" (or at the start that your own model has), or "any".',
     "regularisers": "Regularisers. A Box of one point would put x there.",
     "max_eta": (
         "The largest linear predictor, of any row, at a point at which the site answers. Far out,\n"

@@ -28,6 +28,10 @@ class Study:
     """Whether parts of sums leave inside masks alone."""
     name: str = ""
     """Of the study that the run is a part of, if it has one."""
+    seed: int = 0
+    """Of the random choices of the sites' clients."""
+    first: int = 0
+    """The number of the site's first client among all clients of the run."""
     asked: dict[int, str] = field(default_factory=dict)
     """What was asked in the rounds that were answered."""
     variables: str = ""

@@ -42,8 +42,21 @@ class Problem(WithConstants, ABC):
     """For each entry of x, which entry is its intercept (its own number for the intercepts
     themselves); None where there is none."""
 
+    convex: bool = True
+    """Whether the f_i are meant to be convex, so that gradients can prove how good a point is."""
+    x0: npt.NDArray[np.float64] | None = None
+    """Where a run starts that is given no start; None stands for 0."""
+
+    parameters: list[list[Any]] | None = None
+    """Name and shape of each part of x, in order, where x is the parameters of a model."""
+
     watched: tuple[Watched, ...] = ()
     """The user's own arrays that it works on, of which it notices a change."""
+
+    evaluates: bool = False
+    """Whether there are ``measures`` of x for the history."""
+    gradient_norm: bool = False
+    """Whether the history has ‖grad F‖ too."""
 
     memory_folder: str | None = None
     """Where the clients' memories live as files, if there are too many for the main memory."""
@@ -132,6 +145,23 @@ class Problem(WithConstants, ABC):
         """Refuse data that were changed after the problem was made."""
         for arrays in self.watched:
             arrays.check()
+
+    def begin(self, seed: int, first: int) -> None:
+        """A run begins.
+
+        Args:
+            seed: of its random choices, for a problem that draws samples.
+            first: the number of client 0 among all clients of the run.
+        """
+
+    def measures(self, x: Floats) -> dict[str, float]:
+        """What else the history has of x, by the user's own evaluation."""
+        return {}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the user should know of how it was computed, one sentence each."""
+        return ()
 
     def run_state(self) -> list[npt.NDArray[Any]]:
         """What the problem has learnt in a run, for checkpoints: arrays with a row a client."""

@@ -69,10 +69,13 @@ class Lazy(Problem):
         self._made: OrderedDict[int, Problem] = OrderedDict()
         self._lock = Lock()
         self._watch: Recognised | None = None
+        self._run = (0, 0)  # the seed, and the number of client 0
         first = self._make(0)
         self.dimension = first.dimension
         self.dtype = first.dtype
         self.parallel = first.parallel
+        self.convex = first.convex
+        self.x0 = first.x0
         self._made[0] = first
 
     def __repr__(self) -> str:
@@ -88,7 +91,14 @@ class Lazy(Problem):
                 f"make_client({i}) must return a problem with one client, such as "
                 f"pdmm.LeastSquares([A], [b]), got {made!r}"
             )
+        seed, number = self._run
+        made.begin(seed, number + i)
         return made
+
+    def begin(self, seed: int, first: int) -> None:
+        self._run = seed, first
+        for i, made in self._made.items():
+            made.begin(seed, first + i)
 
     def function(self, i: int) -> Problem:
         """Client i's function, made if it is not kept."""

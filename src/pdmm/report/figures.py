@@ -21,6 +21,8 @@ COLOURS = {
     "asynchronous PDMM": "#cc79a7",
     "ADMM": "#0072b2",
     "gossip": "#777777",
+    "FedProx": "#9a5b13",
+    "FedDyn": "#8e44ad",
     "auto": "#111111",
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 from pdmm.common.variables import Variables
 from pdmm.engines.clients import Clients, Terms
 from pdmm.methods.base import Method
+from pdmm.methods.schedule import schedule_of
 from pdmm.problems.sums import Total
 from pdmm.regularisers import Regulariser
 from pdmm.regularisers.penalty import MovedPenalty, Penalty
@@ -66,7 +67,7 @@ def build(clients: Clients, settings: Settings, variables: Variables | None = No
     begun = perf_counter()
     s = settings
     weight = float(s.weights.sum())
-    clients.open(Terms(s.x0, s.weights, s.rounds, s.regulariser))
+    clients.open(Terms(s.x0, s.weights, s.rounds, s.regulariser, s.seed))
     choice = pick(clients, s.method, clients.steady, s.curvature, s.regulariser)
     clients.check(s.x0, choice.method.exact)  # before L and mu are asked for, about x0
     measured = _measured(clients, s, choice.method, variables)
@@ -146,6 +147,8 @@ def _settled(clients: Clients, s: Settings, choice: Choice) -> Choice:
         choice = choice.then(choice.method.for_own_steps())
     if s.bits is not None:
         choice = choice.then(choice.method.for_rounding())
+    if schedule_of(s.method) is not None and not clients.steady:
+        choice = choice.then(choice.method.for_changing_steps())
     return choice
 
 

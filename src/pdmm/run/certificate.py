@@ -146,6 +146,8 @@ class Certifier:
 
     def _slope(self, x: Floats) -> Slope:
         """A shortest subgradient of F at x, with what rounding may have made of it."""
+        if not self.clients.convex:  # it would cost a pass over all data, and prove nothing
+            return Slope(np.nan, 0.0, 0.0, 0.0)
         try:
             found, noise = self._gradient(x)
         except ClientError:  # a function that has a prox need not have gradients
@@ -201,6 +203,8 @@ def proven_convexity(clients: Clients, weights: Vector, total: Total | None) -> 
     extremes = None if total is None else total.extremes()
     if extremes is not None:
         return Convexity(extremes[0], "of F, exact")
+    if not clients.convex:
+        return Convexity(0.0, "unknown: the f_i need not be convex", convex=False)
     if clients.negative_curvature() is not None:
         return Convexity(0.0, "unknown: an f_i is not convex", convex=False)
     if not clients.proven:

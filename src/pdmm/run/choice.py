@@ -17,6 +17,7 @@ from pdmm.methods.automatic import Reasons
 from pdmm.methods.base import Method
 from pdmm.methods.family import Acceleration, Family
 from pdmm.methods.known import Known
+from pdmm.methods.schedule import check_scheduled, schedule_of, step_in
 from pdmm.problems.constants import Constants
 from pdmm.regularisers import Regulariser
 from pdmm.regularisers.separable import Separable
@@ -73,7 +74,7 @@ def pick(
         h: the regulariser, of which not every one has a proximal step in a metric.
     """
     if method is not None:
-        return Choice(method, ())
+        return Choice(in_round_1(method, clients), ())
     level, why = _level(clients, curvature, h)
     if level == "full" and adaptive:
         return Choice(Newton(), (f"Newton: {why}",))
@@ -89,6 +90,20 @@ def pick(
         return Choice(chosen.with_parameters(metric=level), (f"{how[0]}, in a metric: {why}",))
     method, reasons = _pick(clients.eigenbasis_size, adaptive)
     return Choice(method, (*reasons, why) if why else reasons)
+
+
+def in_round_1(method: Method, clients: Clients) -> Method:
+    """The method with numbers where a callable of the round gives its step size."""
+    schedule = schedule_of(method)
+    if schedule is None:
+        return method
+    check_scheduled(method)
+    if clients.computes_x:
+        raise ValueError(
+            "step_size is a callable of the round, and sites that compute x themselves have agreed "
+            "to one step size: give a number"
+        )
+    return method.with_step(step_in(schedule, 1))
 
 
 def _smooth(h: Regulariser | None) -> bool:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pdmm.methods.base import Method
+from pdmm.methods.schedule import schedule_of
 from pdmm.result import Result
 from pdmm.run.build import Run
 from pdmm.run.loop import ARRIVED, by_decrement, certificate_now, complete, judge, record
@@ -48,7 +50,7 @@ def result(run: Run) -> Result:
         reason=reason,
         diverged=warned.diverged,
         rounds=state.done,
-        method=state.method.ended(state.server),
+        method=_as_given(run, state.method.ended(state.server)),
         traffic=run.recorder.traffic,
         optimum=run.objective.f_star,
         setup_seconds=run.setup_seconds,
@@ -60,6 +62,12 @@ def result(run: Run) -> Result:
         strong_convexity=run.choice.strong_convexity,
         sites=run.clients.shares(),
     )
+
+
+def _as_given(run: Run, method: Method) -> Method:
+    """The method as the user knows it: step sizes that were a callable are one again."""
+    schedule = schedule_of(run.settings.method)
+    return method if schedule is None else method.with_parameters(step_size=schedule)
 
 
 def _reason(run: Run) -> str:

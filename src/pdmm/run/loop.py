@@ -10,6 +10,7 @@ import numpy as np
 from pdmm.common.checks import ClientError
 from pdmm.engines.exchange import Outcome, Question
 from pdmm.engines.traffic import SCALAR_BYTES, Sent
+from pdmm.methods.schedule import schedule_of, step_in
 from pdmm.privacy.refusals import Spent
 from pdmm.problems.block import Floats, Tally
 from pdmm.result import Certificate
@@ -93,6 +94,9 @@ def step(run: Run, callback: Callback | None) -> None:
     """One round; ``run.over`` says whether it was the last."""
     state, settings = run.state, run.settings
     r = state.done + 1
+    schedule = schedule_of(settings.method)
+    if schedule is not None:
+        state.method = state.method.with_step(step_in(schedule, r))
     try:
         outcome = _exchange(run, r)
     except Spent as error:
@@ -275,7 +279,9 @@ def record(run: Run) -> None:
     state = run.state
     state.accounts.tally.values += run.objective.calls * run.clients.count
     more = {**state.method.telemetry(state.server), **run.clients.telemetry()}
-    run.recorder.open(state.done, state.accounts, more)
+    with _explained(run, state.done):
+        measures = run.clients.measures(state.x)
+    run.recorder.open(state.done, state.accounts, more, measures)
     if run.clients.at_hand or not run.objective.asks_clients:
         complete(run)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pdmm.common.checks import ClientError
 from pdmm.result import History, Traffic
 from pdmm.run.state import Accounts
 
@@ -28,11 +29,18 @@ class Recorder:
         self.objective = objective
         self.gap = gap
         self.columns: dict[str, list[Any]] = {}
+        self.own: list[str] = []  # names of the user's measures
         self.waiting = False
         self.start = perf_counter()
 
-    def open(self, r: int, accounts: Accounts, more: dict[str, float]) -> None:
-        """Begin the row of round r, with some more columns."""
+    def open(
+        self,
+        r: int,
+        accounts: Accounts,
+        more: dict[str, float],
+        measures: dict[str, float] | None = None,
+    ) -> None:
+        """Begin the row of round r, with some more columns, and those of the user's evaluation."""
         row: dict[str, Any] = {"round": r}
         if self.objective:
             row["objective"] = np.nan
@@ -46,13 +54,30 @@ class Recorder:
             "exact_calls": tally.exact / self.clients,
             "seconds": perf_counter() - self.start,
         }
-        row |= more
+        own = measures or {}
+        self._check({**row, **more}, own)
+        row |= {**more, **own}
         if accounts.exact_error is not None:
             row["exact_error"] = accounts.exact_error
             accounts.exact_error = 0.0
         for name, entry in row.items():
             self.columns.setdefault(name, []).append(entry)
         self.waiting = True
+
+    def _check(self, row: dict[str, Any], measures: dict[str, float]) -> None:
+        """Refuse measures that come and go, or that have the name of another column."""
+        taken = sorted(row.keys() & measures.keys())
+        if taken:
+            raise ClientError(
+                f"evaluate cannot return {taken[0]!r}: the history has a column of it"
+            )
+        lost = [name for name in measures if self.columns and name not in self.columns]
+        lost += [name for name in self.own if name not in measures]
+        if lost:
+            raise ClientError(
+                f"evaluate must return the same names every time, and {lost[0]!r} is not in all"
+            )
+        self.own = list(measures)
 
     def _sent(self, accounts: Accounts) -> dict[str, int]:
         t, sent = self.traffic, accounts.sent

@@ -11,6 +11,7 @@ from pdmm.common.packing import Arrays, unpack
 from pdmm.engines.client_tables import Tables, joined
 from pdmm.engines.clients import Clients
 from pdmm.methods.base import Method
+from pdmm.methods.registry import METHODS
 from pdmm.run.build import Run
 from pdmm.run.checkpoint_file import PART, history_path, read_file, unpack_tables
 from pdmm.run.history_file import read_rows
@@ -123,15 +124,24 @@ def _code(name: str, kept: Any, given: Any, finished: bool) -> Any:
     return kept
 
 
+_NAMED = {kind.__name__ for kind in METHODS.values()}
+
+
+def _is_as_then(given: Any, kept: Any) -> bool:
+    """Whether a parameter is the one of the checkpoint, which keeps no callables."""
+    return callable(given) if is_code(kept) else bool(given == kept)
+
+
 def _method(kept: Any, given: Any) -> Any:
     if not is_code(kept):
         if given is not None and given != kept:
             raise ValueError(f"method is in the checkpoint: {kept!r}; it cannot be changed")
         return kept
     if not isinstance(given, Method):
-        raise ValueError(f"method was a {kept['code']} of your own: give it to resume again")
+        what = "with a callable" if kept["code"] in _NAMED else "of your own"
+        raise ValueError(f"method was a {kept['code']} {what}: give it to resume again")
     same = type(given).__name__ == kept["code"] and all(
-        getattr(given, name, None) == value for name, value in kept["fields"].items()
+        _is_as_then(getattr(given, name, None), value) for name, value in kept["fields"].items()
     )
     if not same:
         raise ValueError(

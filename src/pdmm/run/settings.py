@@ -47,6 +47,8 @@ def checked(clients: Clients, **given: Any) -> Settings:
     """The arguments of ``solve``, refused or made what a run needs."""
     method = given["method"]
     start = _start(clients, method, given["x0"], given["regulariser"])
+    if not clients.convex:
+        check_not_convex(method, given["tolerance"])
     rounds = given["rounds"]
     if rounds is None:
         rounds = AUTO_ROUNDS if method is None else ROUNDS
@@ -76,6 +78,38 @@ def checked(clients: Clients, **given: Any) -> Settings:
     if not isinstance(clients, InProcess):
         _check_no_links(settings, clients.count)
     return settings
+
+
+def check_not_convex(method: Method | None, tolerance: Any) -> None:
+    """Refuse what makes sense of convex functions alone, whose L and mu are known."""
+    why = "the loss of this problem need not be convex"
+    if method is None:
+        raise ValueError(
+            f"method must be given, because {why}, and nothing is known to choose one by: take "
+            "e.g. pdmm.AGPDMM(step_size=0.05, local_steps=20)"
+        )
+    if tolerance is not None:
+        raise ValueError(
+            f"tolerance needs certificates, and there are none, because {why}: give rounds=, and "
+            "a callback that stops the run, if need be"
+        )
+    if method.unsettled:
+        raise ValueError(
+            f"{method.unsettled[0]} cannot be 'auto', because {why}, so that it has no L and mu to "
+            "choose by: give a number, e.g. pdmm.AGPDMM(step_size=0.05, local_steps=20)"
+        )
+    name = type(method).__name__
+    if method.exact:
+        raise ValueError(
+            f"{name} has clients minimise exactly, which they cannot, because {why}: take "
+            "pdmm.AGPDMM or pdmm.GPDMM, which take gradient steps"
+        )
+    if method.knows_its_end or getattr(method, "acceleration", None) is not None:
+        what = name if method.knows_its_end else "acceleration"
+        raise ValueError(
+            f"{what} is for convex functions and exact gradients, and {why}: take e.g. "
+            "pdmm.AGPDMM(step_size=0.05, local_steps=20)"
+        )
 
 
 def check_curvature(
@@ -156,7 +190,7 @@ def _start(clients: Clients, method: Any, x0: Any, regulariser: Any) -> npt.NDAr
                 f"{type(method).__name__} takes no regulariser: {method.no_regulariser}"
             )
     if x0 is None:
-        return np.zeros(clients.dimension)
+        x0 = np.zeros(clients.dimension) if clients.x0 is None else clients.x0
     start = vector("x0", x0, clients.dimension)
     with np.errstate(over="ignore"):  # clients and server start from what the clients can hold
         held = start.astype(clients.dtype).astype(np.float64)

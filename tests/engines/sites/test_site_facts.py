@@ -24,6 +24,7 @@ HELLO: dict[str, Any] = {
     "per_site": True,
     "likelihood": False,
     "intercepts": None,
+    "convex": True,
     "alike": {"columns": "af03", "classes": None},
 }
 
@@ -59,6 +60,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"alike": {str(k): None for k in range(200)}},
         "'alike' is a dict of 200, not a dictionary of",
     ),
+    ({"convex": None}, "'convex' is None, not True or False"),
+    ({"start": 3}, "'start' is 3, not a text"),
+    ({"parameters": "w"}, "'parameters' is the text 'w', not None, or a list of at most 10,000"),
+    ({"parameters": [["w", [2]]]}, "whose sizes add up to the dimension"),
+    ({"parameters": [["w", [1]], ["w", [2]]]}, "a name, each of them once"),
+    ({"parameters": [["w", [-1]], ["b", [4]]]}, "'parameters' is a list of 2, not None, or"),
+    ({"parameters": [["w", [True]], ["b", [2]]]}, "'parameters' is a list of 2, not None, or"),
+    ({"parameters": [["w", 3]]}, "'parameters' is a list of 1, not None, or"),
+    ({"parameters": [["w"]]}, "'parameters' is a list of 1, not None, or"),
+    ({"parameters": [["__metadata__", [3]]]}, "'parameters' is a list of 1, not None, or"),
+    ({"parameters": [["w" * 301, [3]]]}, "'parameters' is a list of 1, not None, or"),
+    ({"parameters": [["w\n", [3]]]}, "'parameters' is a list of 1, not None, or"),
+    ({"parameters": [["w", [1] * 8 + [3]]]}, "'parameters' is a list of 1, not None, or"),
+    ({"parameters": [["w", [1]]] * 10_001}, "'parameters' is a list of 10,001, not None, or"),
     ({"intercepts": [2, 2, 2]}, "'intercepts' is a list of 3, not None, or an array of 3"),
     ({"intercepts": np.array([0, 0, 3])}, "whole numbers from 0 to 2"),
     ({"intercepts": np.array([0.0, 0.0, 0.0])}, "whole numbers from 0 to 2"),
@@ -80,6 +95,19 @@ def test_sites_must_have_the_same_intercepts() -> None:
     with pytest.raises(SiteError, match="site ben has other intercepts than site ana"):
         check_facts({"ana": plain, "ben": facts(intercepts=np.zeros(3, int))})
     check_facts({"ana": plain, "ben": facts(clients=7)})
+
+
+def test_sites_must_have_models_with_the_same_parameters() -> None:
+    mine = facts(parameters=[["w", [1, 2]], ["b", [1]]])
+    assert mine.parameters == (("w", (1, 2)), ("b", (1,)))
+    for other in (None, [["w", [2, 1]], ["b", [1]]], [["v", [1, 2]], ["b", [1]]]):
+        with pytest.raises(SiteError, match="site ben has a model with other parameters than"):
+            check_facts({"ana": mine, "ben": facts(parameters=other)})
+
+
+def test_sites_must_start_from_the_same_point() -> None:
+    with pytest.raises(SiteError, match="site ben has another start than site ana"):
+        check_facts({"ana": facts(start="af"), "ben": facts()})
 
 
 # --- L and mu -----------------------------------------------------------------------------------

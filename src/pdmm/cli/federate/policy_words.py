@@ -52,10 +52,12 @@ def problem_words(found: Outlook) -> list[str]:
         lines.append("- no study may ask about this table:")
         lines.extend(f"  - {reason}" for reason in found.objections)
         return lines
-    if found.left is None:
+    if found.left is not None:
+        lines.append(f"- {max(found.left, 0):,.0f} numbers may still leave")
+    elif found.most < inf:
         lines.append("- answers tell sums of squares and products, and nothing beyond these")
     else:
-        lines.append(f"- {max(found.left, 0):,.0f} numbers may still leave")
+        lines.append("- any number of numbers may leave")
     lines.extend(
         f"- {allowed.study}: {allowed.numbers:,} numbers in a round, so {allowed.rounds:,} rounds"
         for allowed in found.allowed

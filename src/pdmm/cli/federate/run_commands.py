@@ -20,7 +20,7 @@ def submit(
         str,
         typer.Option(
             help="auto, agpdmm, gpdmm, pdmm, fedsplit, inexact-fedsplit, scaffold, fedavg, "
-            "gradient-descent or lbfgs."
+            "fedprox, feddyn, gradient-descent or lbfgs."
         ),
     ] = "agpdmm",
     rounds: Annotated[int, typer.Option(min=1, help="At most so many.")] = 400,
@@ -30,8 +30,15 @@ def submit(
     ] = None,
     step_size: Number = None,
     local_steps: Annotated[int | None, typer.Option(min=1, help="Chosen, if left out.")] = None,
-    rho: Number = None,
+    rho: Annotated[
+        str | None,
+        typer.Option(
+            help="A number; auto, if left out; of a network then 1/(local steps times step size)."
+        ),
+    ] = None,
     gamma: Number = None,
+    mu: Annotated[float | None, typer.Option(help="Of fedprox.")] = None,
+    alpha: Number = None,
     relaxation: Annotated[float | None, typer.Option(help="1 is PDMM, 0.5 is ADMM.")] = None,
     acceleration: Annotated[str | None, typer.Option(help="anderson; needs --absent wait.")] = None,
     weights: Annotated[str | None, typer.Option(help="site=3,other=1; ones if left out.")] = None,
@@ -60,6 +67,7 @@ def submit(
         ),
     ] = "auto",
     every: Annotated[int, typer.Option(min=1, help="Rounds between checkpoints.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Of the mini-batches of a network.")] = 0,
     restarts: Restarts = 5,
     wait: Wait = 600.0,
     force: Force = False,
@@ -78,6 +86,8 @@ def submit(
             local_steps=local_steps,
             rho=options.number("rho", rho),
             gamma=options.number("gamma", gamma),
+            mu=mu,
+            alpha=options.number("alpha", alpha),
             relaxation=relaxation,
             acceleration=acceleration,
         )
@@ -93,6 +103,7 @@ def submit(
             verify=verify,
             secure=options.secure(secure),
             every=every,
+            seed=seed,
             run=run,
         )
         how = {"sites": options.names(sites), "restarts": restarts, "wait": wait, "force": force}

@@ -11,7 +11,7 @@ from pdmm.engines.sites.seal import LEAST_SITES, Seal, SealedSums, addends_of
 from pdmm.engines.sites.sealed_follower import SealedFollower
 from pdmm.methods.base import Method
 from pdmm.privacy.doors import Doors
-from pdmm.privacy.questions import Study
+from pdmm.privacy.questions import Study, hash_of
 from pdmm.privacy.refusals import Reason
 from pdmm.problems.base import Problem
 from pdmm.regularisers.penalty import Penalty
@@ -51,6 +51,11 @@ class Consent:
         """Whose site it is, by its certificate; None where it has none."""
         return None if self.identity is None else self.identity.holder.organisation
 
+    @property
+    def _name(self) -> str:
+        """That of this site, in a run whose sites make sure of each other."""
+        return "" if self.membership is None else self.membership.statement["name"]
+
     def join(self, payload: Payload) -> Payload:
         """Say who this site is, and by which key it will sign."""
         from pdmm.privacy.membership import Membership  # here: only sites that sign need it
@@ -73,8 +78,11 @@ class Consent:
             study.secure = payload.get("secure") is True
             study.confirmed = not self._signs(study)
             study.name = _study_name(payload)
+            study.seed = _count("seed", payload.get("seed", 0))
+            study.first = _count("first", payload.get("first", 0))
             self.regulariser = payload.get("regulariser", (None, {}))
             agreed = self._agree(payload, study)
+            self._check_first(study)
             self.doors.check_open(problem, study, unpack(*self.regulariser))
             self.doors.check_shares(study.weights, self.everyone)
         return {"agreed": agreed}
@@ -106,8 +114,9 @@ class Consent:
             raise Reason("the run does not say who takes part")
         terms = {
             "weights": {name: own.tolist() for name, own in self.everyone.items()},
-            "x0": study.x0.tolist() if study.x0.any() else "zero",
+            "x0": hash_of(study.x0).hex() if study.x0.any() else "zero",
             "rounds": study.rounds,
+            "seed": study.seed,
             "verified": study.verified,
             "secure": study.secure,
             "study": study.name,
@@ -115,7 +124,7 @@ class Consent:
         }
         agreed = self.membership.agree(payload["parties"], terms)
         members = self.membership.parties
-        own = self.everyone.get(self.membership.statement["name"])
+        own = self.everyone.get(self._name)
         if own is None or not np.array_equal(own, study.weights):
             raise Reason("the site's weights are not those that the others are told")
         if set(self.everyone) != set(members):
@@ -126,6 +135,14 @@ class Consent:
         if study.secure:
             self.sums = self._sealed_sums(study, organisations)
         return agreed
+
+    def _check_first(self, study: Study) -> None:
+        """Refuse other numbers of the clients than those that follow from all sites' weights."""
+        if self.membership is None:
+            return
+        before = [len(w) for name, w in self.everyone.items() if name < self._name]
+        if sum(before) != study.first:
+            raise Reason("the site's clients are not numbered as the others are told")
 
     def _signs(self, study: Study) -> bool:
         """Whether the sites of a run make sure of each other."""
@@ -195,6 +212,13 @@ class Consent:
 
 def _study_name(payload: Payload) -> str:
     return str(payload.get("study") or "")[:LONGEST_NAME]
+
+
+def _count(name: str, value: Any) -> int:
+    """A whole number of the server's, of zero or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
+    return value
 
 
 def _vector(name: str, value: Any, length: int | None = None) -> Vector:

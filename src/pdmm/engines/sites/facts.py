@@ -7,8 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pdmm.engines.sites.limits import MOST_CLIENTS, MOST_DIGESTS, MOST_ENTRIES, MOST_NUMBERS
+from pdmm.engines.sites.own_start import check_starts
 from pdmm.engines.sites.reading import Reply, is_name, told
 from pdmm.engines.sites.roster import SiteError
+from pdmm.engines.sites.told_parameters import Parameters, check_parameters, read_parameters
 
 DTYPES = ("float64", "float32")
 
@@ -34,6 +36,12 @@ class Facts(NamedTuple):
     likelihood: bool
     intercepts: npt.NDArray[np.int64] | None
     """For each entry of x, which entry is its intercept."""
+    convex: bool
+    """Whether its functions are meant to be convex."""
+    start: str | None
+    """A digest of where its model starts; None where that is 0."""
+    parameters: Parameters | None
+    """Names and shapes of the model's parameters; None where x is no model's."""
     alike: dict[str, str | None]
     """Digests of what must be the same at all sites, such as the names of the columns."""
 
@@ -60,6 +68,9 @@ def read_facts(reply: Reply) -> Facts:
         per_site=reply.flag("per_site"),
         likelihood=reply.flag("likelihood"),
         intercepts=_intercepts(reply, dimension),
+        convex=reply.flag("convex"),
+        start=reply.text("start") if reply.has("start") else None,
+        parameters=read_parameters(reply, dimension),
         alike=_digests(reply),
     )
 
@@ -104,6 +115,8 @@ def check_facts(facts: Mapping[str, Facts]) -> None:
                     f"{getattr(expected, what)}: all must be the same"
                 )
     _check_alike({name: found.alike for name, found in facts.items()})
+    check_parameters({name: found.parameters for name, found in facts.items()})
+    check_starts({name: found.start for name, found in facts.items()})
     for name, found in facts.items():
         if not _same(found.intercepts, expected.intercepts):
             raise SiteError(

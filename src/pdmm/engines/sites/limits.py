@@ -29,5 +29,14 @@ LONGEST_NAME = 100
 MOST_DIGESTS = 100
 """Things of which a site tells a digest, such as its columns."""
 
+MOST_PARAMETERS = 10_000
+"""Parameters of a model, of which a site tells names and shapes."""
+
+LONGEST_PARAMETER = 300
+"""Characters of a parameter's name, in which the names of all modules around it stand."""
+
+MOST_AXES = 8
+"""Of a parameter."""
+
 STRAYS = 3
 """Answers in a row that belong to another question, before a site counts as broken."""

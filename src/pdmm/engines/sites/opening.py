@@ -57,6 +57,7 @@ class Opening:
             "run": run,
             "rounds": terms.rounds,
             "x0": terms.x0,
+            "seed": terms.seed,
             "verified": self.verified,
             "secure": self.hidden is not None,
             "parties": parties,
@@ -64,7 +65,10 @@ class Opening:
             "regulariser": [regulariser, arrays],
             "study": self.study,
         }
-        self.asked = {name: {**about, "weights": weights[name]} for name in places}
+        self.asked = {
+            name: {**about, "weights": weights[name], "first": place.start}
+            for name, place in places.items()
+        }
         answers = self.roster.everyone(self.verb, self.asked)
         agreed = {name: _signature(name, self.verb, answers[name]) for name in places}
         if self.signed:

@@ -128,9 +128,9 @@ class Reply:
         return found
 
 
-def is_name(value: str) -> bool:
+def is_name(value: str, longest: int = LONGEST_NAME) -> bool:
     """Whether it is a text that can stand in a line."""
-    return len(value) <= LONGEST_NAME and value.isprintable()
+    return len(value) <= longest and value.isprintable()
 
 
 def told(value: Any) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from pdmm.common.threads import Threads
 from pdmm.engines.sites.consent import Consent
+from pdmm.engines.sites.own_start import own_start, start_digest
 from pdmm.engines.sites.roster import SiteError
 from pdmm.engines.sites.site_run import SiteRun
 from pdmm.privacy.audit import Audit
@@ -115,6 +116,7 @@ class Site:
         }
         before: dict[str, Callable[[Payload], Payload]] = {
             "hello": self._hello,
+            "start": self._start,
             "join": self.consent.join,
             "open": self._open,
             "confirm": self.consent.confirm,
@@ -169,8 +171,19 @@ class Site:
             "intercepts": problem.intercepts,
             "identified": self.consent.identity is not None,
             "per_site": self.policy.per_site_results,
+            "convex": problem.convex,
+            "start": start_digest(problem),
+            "parameters": problem.parameters,
             "alike": {name: _digest(value) for name, value in problem.alike.items()},
         }
+
+    def _start(self, payload: Payload) -> Payload:
+        """Where the site's model starts, which is to be no number of its rows."""
+        start = own_start(self.problem)
+        if start is None:
+            raise SiteError("this site's problem has no start of its own")
+        with self.doors.telling("start"):
+            return {"x0": start}
 
     def _reveals(self, hessians: bool) -> str:
         """How much of their Hessians the site lets its clients tell."""
@@ -183,7 +196,9 @@ class Site:
         threads = self.run.threads
         self._run = SiteRun(self.problem, self.doors, self.consent)
         self._run.threads = threads
-        return self.consent.open(self.problem, payload)
+        agreed = self.consent.open(self.problem, payload)
+        self.problem.begin(self._run.study.seed, self._run.study.first)
+        return agreed
 
     @property
     def run(self) -> SiteRun:

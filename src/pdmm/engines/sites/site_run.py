@@ -101,12 +101,18 @@ class SiteRun:
             return {}
         ready = self._ready(payload)
         if self.study.verified:
-            L, _, _ = self.problem.constants_of_clients("L", self.threads)
-            self.doors.check_step(ready.method.as_named, float(np.max(L)))
+            self.doors.check_step(ready.method.as_named, self._steepest())
             follower = self.consent.follower(payload, ready.method, self.problem.dtype)
             self.prepared = ready._replace(follower=follower)
         self.begun = asked
         return {}
+
+    def _steepest(self) -> float:
+        """The largest L of the clients; infinite where none is known, as of networks."""
+        if not self.problem.convex:
+            return float("inf")
+        L, _, _ = self.problem.constants_of_clients("L", self.threads)
+        return float(np.max(L))
 
     def constants(self, payload: Payload, question: Question) -> Payload:
         """L and mu of each client."""

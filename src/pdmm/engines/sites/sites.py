@@ -31,6 +31,7 @@ from pdmm.engines.sites.hidden_round import HiddenRound
 from pdmm.engines.sites.hidden_sums import SEVERAL, HiddenSums
 from pdmm.engines.sites.news import News
 from pdmm.engines.sites.opening import Opening
+from pdmm.engines.sites.own_start import asked_start
 from pdmm.engines.sites.reading import Reply
 from pdmm.engines.sites.roster import PAUSE, Connection, Payload, Roster
 from pdmm.engines.sites.seal import LEAST_SITES
@@ -69,6 +70,7 @@ class Sites(AskedSites):
     Attributes:
         per_site: whether ``result.sites`` says what part of the run each site made. Where the
             policy of one site does not allow it, nothing of that is computed.
+        parameters: names and shapes of a model's parameters; None where x is no model's.
     """
 
     accurate = False
@@ -90,6 +92,7 @@ class Sites(AskedSites):
         one_of("verify", verify, ("server", "sites"))
         switch("secure", secure)
         self.verified = verify == "sites"
+        self.computes_x = self.verified
         if self.verified:
             self.no_checkpoint = (
                 "a run with verify='sites' has no checkpoint, since its sites take no memory from "
@@ -125,6 +128,9 @@ class Sites(AskedSites):
         self.per_site = all(fact.per_site for fact in facts.values())
         self.likelihood = all(fact.likelihood for fact in facts.values())
         self.intercepts = first.intercepts
+        self.convex = all(fact.convex for fact in facts.values())
+        self.parameters = first.parameters
+        self.x0 = asked_start(self.roster, first.start, self.dimension, self.dtype)
         self._says_proven = {name: fact.proven for name, fact in facts.items()}
         self.variables: Payload | None = None
         self._shown = Shown.nothing(self.clients)
