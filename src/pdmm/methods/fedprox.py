@@ -4,19 +4,19 @@ from dataclasses import dataclass
 
 from pdmm.common.checks import moderate_or_zero
 from pdmm.methods.automatic import Chosen
-from pdmm.methods.base import Array, Auto, GradientSteps, Nothing, Oracle, Prox, StepSize
-from pdmm.methods.fedavg import Server, Upload
+from pdmm.methods.base import Nothing, Oracle
+from pdmm.methods.fedavg import FedAvg, Server, Upload
 from pdmm.methods.known import Known
 from pdmm.methods.registry import register
 
 
 @register("fedprox")
 @dataclass(frozen=True)
-class FedProx(GradientSteps):
+class FedProx(FedAvg):
     """FedProx: K gradient steps on f_i + mu/2 ‖x - x_s‖², then the mean of the results.
 
     The pull towards x_s keeps clients that differ from drifting apart, and slows them down. With
-    K > 1 it does not reach the optimum, whatever the number of rounds, unless mu is large.
+    K > 1 it does not reach the optimum, whatever the number of rounds.
 
     Args:
         step_size: eta of the local steps; "auto" takes 1/(L + mu); or a callable of the round.
@@ -27,15 +27,7 @@ class FedProx(GradientSteps):
         Li et al., "Federated optimization in heterogeneous networks", MLSys 2020.
     """
 
-    step_size: StepSize = "auto"
-    local_steps: int | Auto = "auto"
     mu: float = 1.0
-
-    paper_vectors = (1, 1)
-    no_regulariser = (
-        "it does not converge to the optimum of a regularised sum; "
-        "use AGPDMM, GPDMM, PDMM or GradientDescent"
-    )
 
     def __post_init__(self) -> None:
         self.check_steps()
@@ -51,23 +43,8 @@ class FedProx(GradientSteps):
     def step_limit(self, one_over_l: float) -> tuple[str, float]:
         return "1/(L + mu)", one_over_l / (1 + self.mu * one_over_l)
 
-    def server_start(self, x0: Array, prox: Prox) -> Server:
-        return Server(x=x0)
-
-    def client_start(self, x0: Array) -> Nothing:
-        return Nothing()
-
-    def broadcast(self, server: Server) -> Server:
-        return server
-
     def client(
         self, message: Server, memory: Nothing, f: Oracle, steps: int
     ) -> tuple[Upload, Nothing]:
         x, _ = f.steps(message.x, step=self.eta, count=steps, anchor=message.x, rho=self.mu)
         return Upload(dx=x - message.x), Nothing()
-
-    def spread(self, upload: Upload) -> Array:
-        return upload.dx
-
-    def server(self, server: Server, mean: Upload, share: float, prox: Prox) -> Server:
-        return Server(x=server.x + mean.dx)
