@@ -259,7 +259,8 @@ def _calibrated(sites: Connected, sums: Payload) -> tuple[float, float]:
     if not 0 < float(sums["observed"]) < float(sums["weight"]):
         return np.nan, np.nan
     sites.phase("calibration")
-    slope, shift, alone = 1.0, 0.0, 0.0
+    slope, shift = 1.0, 0.0
+    alone = 0.0
     known = True
     for _ in range(STEPS):
         found = sites.sums(
@@ -274,7 +275,8 @@ def _calibrated(sites: Connected, sums: Payload) -> tuple[float, float]:
         step = _newton_step(found["gradient"], found["hessian"])
         known = known and bool(np.abs([slope - step[0], shift - step[1], alone]).max() <= LARGEST)
         if not known:  # predictions that are nearly the same: no slope is better than another
-            slope, shift, step = 1.0, 0.0, np.zeros(2)
+            slope, shift = 1.0, 0.0
+            step = np.zeros(2)
         slope, shift = slope - float(step[0]), shift - float(step[1])
         if max(float(np.abs(step).max()), abs(apart)) < CLOSE:
             break

@@ -133,19 +133,24 @@ def judged_rows(stored: Stored, frame: pd.DataFrame, doors: Doors) -> tuple[pd.D
     for text, values in added_columns(rows, stored.encoding, extra):
         if lonely_rows.is_made(text, stored.encoding.columns):
             lonely_rows.check_exceptions(values, doors.policy, repr(text))
-    classes = stored.encoding.classes or ()
-    left = [label for label in classes if label not in stored.layout.classes]
-    several = stored.family == "multinomial"
     table = table_of(
         rows,
         stored.encoding,
         family_of(stored.family, stored.delta),
         stored.ties,
-        (left[0] if left else False) if several else None,
+        _reference(stored),
         doors,
         EVALUATION,
     )
     return frame, table.problem
+
+
+def _reference(stored: Stored) -> Any:
+    """The class of a multinomial model that has no coefficients, or False where each has some."""
+    if stored.family != "multinomial":
+        return None
+    classes = stored.encoding.classes or ()
+    return next((label for label in classes if label not in stored.layout.classes), False)
 
 
 def _judged(stored: Stored, frame: pd.DataFrame, X: Vector) -> tuple[pd.DataFrame, Rows]:
